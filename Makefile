@@ -77,6 +77,10 @@ fuzz: ## every fuzz target for T=30s
 	done
 
 .PHONY: crash
+explore: ## the protocol of remotes, all worlds, and RUNS=100 random histories beside prunes
+	go test -timeout 120m -run 'TestProtocol' ./internal/remote/lines -explore
+	$(DISK) go test -timeout 60m -run 'TestPruneBeside' ./internal/exchange -beside $(or $(RUNS),100)
+
 crash: ## long fault loops: kill -9 in ROUNDS=200 rounds, 10,000 runs
 	$(DISK) go test -timeout 60m -run 'Kill|Crash|Many|Interrupt$$' ./internal/cas ./manager ./cmd/snapctl -crash.rounds $(ROUNDS) -seed $(SEED)
 	$(DISK) go test -timeout 60m -run 'Model' ./manager -runs 300 -seed $(SEED)

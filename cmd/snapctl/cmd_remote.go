@@ -25,7 +25,8 @@ func (a *app) remoteCommand() *cobra.Command {
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	c.AddCommand(a.remoteInitCommand(), a.remoteAddCommand(), a.remoteListCommand(), a.remoteRemoveCommand(),
-		a.remotePushCommand(), a.remotePullCommand(), a.remoteStatusCommand(), a.remoteCheckCommand())
+		a.remotePushCommand(), a.remotePullCommand(), a.remoteStatusCommand(), a.remoteCheckCommand(),
+		a.remotePruneCommand())
 	return c
 }
 

@@ -31,6 +31,11 @@ type CheckResult struct {
 // An error means that it could not be done, not that something was found.
 func Check(ctx context.Context, repo *lines.Repo, fsys vfs.FS, name string, data bool) (*CheckResult, error) {
 	c := &checking{ctx: ctx, repo: repo, result: &CheckResult{Read: data}, named: make(map[string]*lines.PackRef)}
+	ledger, _, err := repo.Refresh(ctx)
+	if err != nil { // without it nobody knows what counts
+		return c.result, c.note(err)
+	}
+	c.keeps(ledger)
 	tips, err := c.tips()
 	if err != nil {
 		return nil, err
@@ -81,6 +86,18 @@ func (c *checking) note(err error) error {
 	return err
 }
 
+// keeps notes the packs that the last prune has put.
+func (c *checking) keeps(l *lines.Ledger) {
+	if m := l.Manifest(); m != nil {
+		c.named[m.Key()] = m
+	}
+	for _, k := range l.Kept {
+		for i := range k.Folds {
+			c.named[k.Folds[i].Pack.Key()] = &k.Folds[i].Pack
+		}
+	}
+}
+
 func (c *checking) tips() ([]lines.Tip, error) {
 	c.hashes = make(map[string][32]byte)
 	tips, damage, err := c.repo.AllTips(c.ctx)
@@ -107,9 +124,15 @@ func (c *checking) line(tip lines.Tip) error {
 		if known && prev != last {
 			c.damaged(key(tip.Dir, tip.Line, n), errors.New("it is not behind the entry before it"))
 		}
+		if n == 0 && e.Void { // so the line does not count
+			return nil
+		}
 		last, known = at.Hash, true
 		c.hashes[key(tip.Dir, tip.Line, n)] = at.Hash
 		c.result.Entries++
+		if e.Void { // it was put again
+			continue
+		}
 		c.result.Records += len(e.Records)
 		if e.Opening != nil && e.Opening.Base != nil {
 			c.bases = append(c.bases, basis{tip.Dir, e.Opening.Base})
@@ -135,6 +158,9 @@ func (c *checking) remembered(fsys vfs.FS, name string) error {
 			continue
 		}
 		k := key(c.repo.DirOf(p.Session), lines.Line(p.Line), p.Next-1)
+		if !c.repo.Ledger().Lives(lines.Line(p.Line), p.Opened) {
+			continue // a prune has taken it away
+		}
 		switch h, ok := c.hashes[k]; {
 		case !ok && !c.isDamaged(k):
 			c.damaged(k, errors.New("it is missing: this store has put it there"))

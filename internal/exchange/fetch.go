@@ -51,6 +51,21 @@ const fetchers = 16
 // entry is verified, and that it is behind the one before it. The error is a
 // [*lines.DamageError] if something was changed or is missing.
 func Fetch(ctx context.Context, repo *lines.Repo, session *string) (*Fetched, error) {
+	if err := repo.Load(ctx); err != nil {
+		return nil, err
+	}
+	for {
+		f, err := fetch(ctx, repo, session)
+		if err == nil {
+			return f, nil
+		}
+		if _, changed, rerr := repo.Refresh(ctx); rerr != nil || !changed { // else it was pruned meanwhile
+			return nil, err
+		}
+	}
+}
+
+func fetch(ctx context.Context, repo *lines.Repo, session *string) (*Fetched, error) {
 	name := ""
 	if session != nil {
 		name = *session
@@ -102,6 +117,10 @@ func (f *Fetched) add(ctx context.Context, tips []lines.Tip, beside bool) error 
 	if err := group.Wait(); err != nil {
 		return err
 	}
+	// A line whose first entry does not count was begun again.
+	f.Lines = append(f.Lines[:before], slices.DeleteFunc(f.Lines[before:], func(l *FetchedLine) bool {
+		return l.Entries[0].Void
+	})...)
 	for _, l := range f.Lines[before:] {
 		if err := l.join(); err != nil {
 			return err
@@ -130,6 +149,9 @@ func (l *FetchedLine) join() error {
 	for n, e := range l.Entries {
 		if n > 0 && l.before[n] != l.Hashes[n-1] {
 			return &lines.DamageError{Key: l.key(uint64(n)), Err: errors.New("it is not behind the entry before it")}
+		}
+		if e.Void { // it was put again
+			continue
 		}
 		names := make(map[uint64]origin)
 		for _, name := range e.Names {

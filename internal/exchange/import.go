@@ -40,6 +40,8 @@ type ImportResult struct {
 	Objects int   `json:"objects"`
 	Bytes   int64 `json:"bytes"` // of the remote's objects that were read
 	Lost    int   `json:"lost"`  // objects that the writers had lost
+	// contents that were forgotten there
+	Forgotten int `json:"forgotten"`
 }
 
 // Import brings what of lines is not in the store, with all that it needs, verified. The lines in
@@ -75,6 +77,8 @@ type importing struct {
 	local  map[*FetchedLine]uint64 // how many entries of a line are of the importer's directory
 	lost   map[store.ID]bool
 	result *ImportResult
+
+	forgotten []store.ID // which nobody takes for damage
 }
 
 // findHere finds the records that are here: those that came before, and the store's own.
@@ -172,7 +176,14 @@ func (x *importing) objects(w *cas.Writer, l *FetchedLine, from uint64) (lists [
 				x.result.Lost++
 			}
 		}
-		if uint64(n) < from {
+		for _, id := range e.Forgotten {
+			if !x.lost[id] {
+				x.lost[id] = true
+				x.forgotten = append(x.forgotten, id)
+				x.result.Forgotten++
+			}
+		}
+		if uint64(n) < from || e.Void {
 			continue
 		}
 		err := splitRecords(e.Objects, put)

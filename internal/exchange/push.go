@@ -37,8 +37,9 @@ type Pusher struct {
 	Repo  *lines.Repo
 	Name  string // of the remote in the store
 
-	state  *state
-	result *PushResult
+	state    *state
+	result   *PushResult
+	patience time.Duration // with a prune that is under way; 0: pruneWait
 }
 
 // A PushResult says what a push has put.
@@ -82,6 +83,9 @@ func (p *Pusher) Push(ctx context.Context, sessions ...string) (*PushResult, err
 }
 
 func (p *Pusher) push(ctx context.Context, sessions []string) error {
+	if err := p.Repo.Load(ctx); err != nil {
+		return err
+	}
 	todo, err := Pending(ctx, p.Store, p.state, sessions)
 	if err != nil {
 		return err
@@ -114,7 +118,8 @@ type Todo struct {
 
 	leansOn *store.Snapshot // what this one needs is there already: see lines.Leaning
 
-	at *pushed
+	at  *pushed
+	put lines.Position // the entry that was put last
 }
 
 // Pending finds what of a store's sessions is not pushed, by what it remembers. The session
@@ -221,15 +226,29 @@ func (at *pushed) anyOther(ctx context.Context, s *cas.Store) (bool, error) {
 }
 
 // note remembers what was pushed.
-func (at *pushed) note(pos lines.Position, records []lines.Record) {
-	at.Line, at.Next, at.Hash, at.Base = pos.Line[:], pos.Entry+1, pos.Hash[:], nil
-	for _, rec := range records {
+func (at *pushed) note(pos lines.Position, e *lines.Entry) {
+	at.skip(pos)
+	if o := e.Opening; o != nil {
+		at.Opened, at.On = e.Generation, nil
+		if o.Base != nil {
+			at.On = append(at.On, o.Base.Line[:])
+		}
+		if o.Leans != nil {
+			at.On = append(at.On, o.Leans.Line[:])
+		}
+	}
+	for _, rec := range e.Records {
 		at.Seq = max(at.Seq, rec.Seq)
 		at.Recent = slices.DeleteFunc(at.Recent, func(r said) bool { return r.Seq == rec.Seq })
 		at.Recent = append(at.Recent, said{rec.Seq, sumOf(rec.Body)})
 	}
 	slices.SortFunc(at.Recent, func(a, b said) int { return cmp.Compare(a.Seq, b.Seq) })
 	at.Recent = at.Recent[max(len(at.Recent)-maxRecent, 0):]
+}
+
+// skip remembers that an entry is there.
+func (at *pushed) skip(pos lines.Position) {
+	at.Line, at.Next, at.Hash, at.Base = pos.Line[:], pos.Entry+1, pos.Hash[:], nil
 }
 
 // needed lists the sessions on which records build that are to be pushed, and of which
@@ -277,10 +296,19 @@ func (p *Pusher) session(ctx context.Context, t *Todo) error {
 	live, before := p.Store.NewLive(), p.result.Entries
 	defer func() { p.result.Sessions += min(p.result.Entries-before, 1) }()
 	for tries := 0; len(t.Records)+len(t.Again) > 0; {
+		if err := p.revive(ctx, t); err != nil {
+			return err
+		}
 		n, err := p.entry(ctx, t, live)
-		if errors.Is(err, lines.ErrRival) && tries < 10 {
+		again := errors.Is(err, lines.ErrRival) || errors.Is(err, lines.ErrOvertaken)
+		if again && tries < 10 {
 			tries++
-			if err := p.meet(ctx, t); err != nil {
+			if errors.Is(err, lines.ErrRival) {
+				err = p.meet(ctx, t)
+			} else {
+				err = p.overtaken(t)
+			}
+			if err != nil {
 				return err
 			}
 			live = p.Store.NewLive()
@@ -313,6 +341,7 @@ func (p *Pusher) entry(ctx context.Context, t *Todo, live *cas.Live) (int, error
 			return 0, err
 		}
 	}
+	e.Generation = p.Repo.Ledger().Newest
 	records, n, size := slices.Clone(t.Again), 0, 0
 	for n < len(t.Records) && n < maxRecords && size < maxRecordText {
 		records = append(records, t.Records[n])
@@ -333,10 +362,11 @@ func (p *Pusher) entry(ctx context.Context, t *Todo, live *cas.Live) (int, error
 		return 0, err
 	}
 	at, err := p.Repo.Append(ctx, t.Session, lines.Line(t.at.Line), t.at.Next, hash32(t.at.Hash), e)
+	t.put = at
 	if err != nil {
 		return 0, err
 	}
-	t.at.note(at, e.Records)
+	t.at.note(at, e)
 	p.result.Entries++
 	p.result.Records += len(records)
 	return n, p.save()
@@ -353,13 +383,25 @@ func (p *Pusher) opening(ctx context.Context, t *Todo) (*lines.Opening, error) {
 	first := append(t.Again, t.Records...)[0]
 	o := &lines.Opening{Base: t.at.Base.position(), Session: t.Session, Store: p.Store.RawID(),
 		Worktree: t.Worktree, Root: first.Root}
-	if o.Base == nil {
-		var err error
-		if o.Leans, t.leansOn, err = p.lean(ctx, t); err != nil {
-			return nil, err
-		}
+	if ok, err := p.isSure(ctx, t.Session, o.Base); err != nil {
+		return nil, err
+	} else if !ok { // it was retired: all that the records need is put anew
+		o.Base, t.at.Base = nil, nil
 	}
-	return o, nil
+	t.leansOn = nil
+	if o.Base != nil {
+		return o, nil
+	}
+	t.Imported = nil
+	lean, snap, err := p.lean(ctx, t)
+	if err != nil || lean == nil {
+		return o, err
+	}
+	ok, err := p.isSure(ctx, lean.Session, &lean.Position)
+	if ok {
+		o.Leans, t.leansOn = lean, snap
+	}
+	return o, err
 }
 
 // lean finds an entry that has most of what a session needs that begins: the newest that was
@@ -368,7 +410,7 @@ func (p *Pusher) opening(ctx context.Context, t *Todo) (*lines.Opening, error) {
 func (p *Pusher) lean(ctx context.Context, t *Todo) (*lines.Leaning, *store.Snapshot, error) {
 	var best *pushed
 	for _, l := range p.state.Lines {
-		if l.Next == 0 || len(l.Line) != 16 {
+		if l.Next == 0 || len(l.Line) != 16 || p.isDead(l) {
 			continue
 		}
 		isHere := l.Worktree == t.Worktree
@@ -465,14 +507,28 @@ func (p *Pusher) objects(
 		}
 	}
 	x := &packing{p: p, ctx: ctx, line: lines.Line(t.at.Line), entry: e}
-	missing, err := p.Store.Parcels(ctx, live.Take(), x.add)
+	ledger := p.Repo.Ledger()
+	ids := slices.DeleteFunc(live.Take(), func(id store.ID) bool {
+		gone := ledger.IsForgotten(id)
+		if gone {
+			e.Forgotten = append(e.Forgotten, id)
+		}
+		return gone
+	})
+	missing, err := p.Store.Parcels(ctx, ids, x.add)
 	if err != nil {
 		return err
 	}
 	for _, id := range missing {
+		if was, err := p.Store.Forgotten(id); err != nil {
+			return err
+		} else if was {
+			e.Forgotten = append(e.Forgotten, id)
+			continue
+		}
 		e.Lost = append(e.Lost, id)
+		p.result.Lost++
 	}
-	p.result.Lost += len(missing)
 	return x.end()
 }
 

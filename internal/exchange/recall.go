@@ -23,6 +23,9 @@ func (p *Pusher) meet(ctx context.Context, t *Todo) error {
 	if err != nil {
 		return err
 	}
+	if p.isDead(t.at) {
+		return p.save() // and revive sees to it
+	}
 	if rival && t.at.Next == 0 {
 		p.newLine(t, t.at.Base.position())
 	} else if rival {
@@ -37,6 +40,20 @@ func (p *Pusher) meet(ctx context.Context, t *Todo) error {
 // comes then.
 func (p *Pusher) walk(ctx context.Context, t *Todo, at *pushed) (rival bool, err error) {
 	dir := p.Repo.DirOf(t.Session)
+	var before *pushed // how far it was, and how an entry is called of which it is not known that it counts
+	var last lines.Position
+	var generation uint64
+	defer func() {
+		if before == nil || err != nil {
+			return
+		}
+		// Its writer may have been killed before it asked; and it may have been this store.
+		err = p.Repo.Heed(ctx, last.Line, last.Entry, generation)
+		if errors.Is(err, lines.ErrOvertaken) {
+			*at, err = *before, nil
+			at.skip(last)
+		}
+	}()
 	for {
 		e, now, prev, err := p.Repo.Entry(ctx, dir, lines.Position{Line: lines.Line(at.Line), Entry: at.Next})
 		if errors.Is(err, remote.ErrNoKey) {
@@ -52,7 +69,18 @@ func (p *Pusher) walk(ctx context.Context, t *Todo, at *pushed) (rival bool, err
 		if ours, err := p.isOurs(ctx, t, e); !ours || err != nil {
 			return true, err
 		}
-		at.note(now, e.Records)
+		if e.Void {
+			if e.Opening != nil { // nor does the line
+				return true, nil
+			}
+			before = nil
+			at.skip(now)
+			continue
+		}
+		was := *at
+		was.Recent = slices.Clone(at.Recent)
+		before, last, generation = &was, now, e.Generation
+		at.note(now, e)
 	}
 }
 
@@ -167,7 +195,7 @@ func (p *Pusher) findIn(ctx context.Context, tips []lines.Tip, o origin) (*lines
 				return nil, err
 			}
 			for _, r := range e.Records {
-				if r.Seq == o.seq {
+				if r.Seq == o.seq && !e.Void {
 					return &at, nil
 				}
 			}

@@ -134,6 +134,9 @@ type pushed struct {
 
 	// Entry of another line that this one goes on from, until it has an entry.
 	Base *base `json:"base,omitempty"`
+
+	Opened uint64  `json:"opened,omitempty"` // generation of the first entry
+	On     []hexID `json:"on,omitempty"`     // lines that it counts on
 }
 
 type said struct {

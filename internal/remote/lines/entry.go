@@ -85,6 +85,9 @@ type Entry struct {
 	Packs      []PackRef  // that were made for it
 	Lost       [][32]byte // objects that the records need and the writer's store had not
 	Objects    []byte     // records of objects: docs/reference/format.md §3.2, one behind the other
+	Forgotten  [][32]byte // contents that the records need, and that were taken out on purpose
+
+	Void bool // it does not count: see [Ledger.Counts]. It is not in the entry
 }
 
 // Tags of the fields of an entry's body.
@@ -101,6 +104,7 @@ const (
 	tagPack       = 10
 	tagLost       = 11
 	tagObjects    = 12
+	tagForgotten  = 13
 )
 
 func field(b []byte, tag uint8, parts ...[]byte) []byte {
@@ -139,7 +143,7 @@ func (e *Entry) body() []byte {
 		b = field(b, tagName, number(n.Seq), n.Line[:], number(n.At))
 	}
 	for _, p := range e.Packs {
-		b = field(b, tagPack, number(p.Generation), p.Line[:], p.Hash[:], number(p.Size), number(p.Index))
+		b = field(b, tagPack, p.bytes())
 	}
 	for _, id := range e.Lost {
 		b = field(b, tagLost, id[:])
@@ -147,7 +151,24 @@ func (e *Entry) body() []byte {
 	if len(e.Objects) > 0 {
 		b = field(b, tagObjects, e.Objects)
 	}
+	for _, id := range e.Forgotten {
+		b = field(b, tagForgotten, id[:])
+	}
 	return b
+}
+
+// packRefSize is how long the bytes of a PackRef are.
+const packRefSize = 72
+
+func (p *PackRef) bytes() []byte {
+	b := append(number(p.Generation), p.Line[:]...)
+	b = append(b, p.Hash[:]...)
+	return append(append(b, number(p.Size)...), number(p.Index)...)
+}
+
+func parsePackRef(v []byte) *PackRef {
+	return &PackRef{Generation: le.Uint64(v), Line: Line(v[8:24]), Hash: [32]byte(v[24:56]),
+		Size: le.Uint64(v[56:]), Index: le.Uint64(v[64:])}
 }
 
 var errBody = errors.New("its body is not as it has to be")
@@ -185,7 +206,8 @@ func parseBody(b []byte) (*Entry, error) {
 }
 
 func (e *Entry) parseField(o *Opening, tag uint8, v []byte) error {
-	want := map[uint8]int{tagGeneration: 8, tagBase: 56, tagStore: 16, tagName: 32, tagPack: 72, tagLost: 32}
+	want := map[uint8]int{tagGeneration: 8, tagBase: 56, tagStore: 16, tagName: 32, tagPack: packRefSize, tagLost: 32,
+		tagForgotten: 32}
 	if n, ok := want[tag]; ok && len(v) != n {
 		return errBody
 	}
@@ -219,8 +241,7 @@ func (e *Entry) parseField(o *Opening, tag uint8, v []byte) error {
 		}
 		e.Names = append(e.Names, n)
 	case tagPack:
-		e.Packs = append(e.Packs, PackRef{Generation: le.Uint64(v), Line: Line(v[8:24]), Hash: [32]byte(v[24:56]),
-			Size: le.Uint64(v[56:]), Index: le.Uint64(v[64:])})
+		e.Packs = append(e.Packs, *parsePackRef(v))
 	case tagLost:
 		e.Lost = append(e.Lost, [32]byte(v))
 	case tagObjects:
@@ -228,6 +249,8 @@ func (e *Entry) parseField(o *Opening, tag uint8, v []byte) error {
 			return errBody
 		}
 		e.Objects = bytes.Clone(v)
+	case tagForgotten:
+		e.Forgotten = append(e.Forgotten, [32]byte(v))
 	default:
 		if tag < 128 {
 			return fmt.Errorf("%w: field %d of an entry", ErrNewer, tag)
@@ -238,12 +261,16 @@ func (e *Entry) parseField(o *Opening, tag uint8, v []byte) error {
 
 // seal returns the bytes of an entry.
 func (e *Entry) seal(ks keyring, name string, prev [32]byte) []byte {
+	return seal(ks, entryMagic, name, prev, e.body())
+}
+
+// seal returns the bytes of an object that is behind another: an entry, or one of the ledger.
+func seal(ks keyring, magic, name string, prev [32]byte, body []byte) []byte {
 	epoch := uint32(len(ks))
-	b := append([]byte(nil), entryMagic...)
+	b := append([]byte(nil), magic...)
 	b = le.AppendUint32(b, entryVersion)
 	b = le.AppendUint32(b, epoch)
 	b = append(b, prev[:]...)
-	body := e.body()
 	k := ks[epoch-1]
 	// All that is sealed or vouched for is in the hash, so no key seals two texts.
 	h := k.derive(contextEntry).hash([]byte(name), []byte{0}, b, body)
@@ -254,11 +281,21 @@ func (e *Entry) seal(ks keyring, name string, prev [32]byte) []byte {
 
 // openEntry reads an entry, and returns the hash of the one before it.
 func openEntry(ks keyring, name string, b []byte) (e *Entry, prev [32]byte, err error) {
-	if len(b) < entryHeaderSize || string(b[:8]) != entryMagic {
-		return nil, prev, errors.New("it is no entry")
+	body, prev, err := open(ks, entryMagic, name, b)
+	if err != nil {
+		return nil, prev, err
+	}
+	e, err = parseBody(body)
+	return e, prev, err
+}
+
+// open reads what seal has made.
+func open(ks keyring, magic, name string, b []byte) (body []byte, prev [32]byte, err error) {
+	if len(b) < entryHeaderSize || string(b[:8]) != magic {
+		return nil, prev, errors.New("it begins as another object does")
 	}
 	if v := le.Uint32(b[8:]); v != entryVersion {
-		return nil, prev, fmt.Errorf("%w: an entry of version %d", ErrNewer, v)
+		return nil, prev, fmt.Errorf("%w: of version %d", ErrNewer, v)
 	}
 	k, err := ks.of(le.Uint32(b[12:]))
 	if err != nil {
@@ -266,15 +303,14 @@ func openEntry(ks keyring, name string, b []byte) (e *Entry, prev [32]byte, err 
 	}
 	header, h := b[:entryHeaderSize:entryHeaderSize], b[48:entryHeaderSize]
 	seal := key(k.derive(contextSeal).hash(h)).aead()
-	body, err := seal.Open(nil, make([]byte, seal.NonceSize()), b[entryHeaderSize:], append([]byte(name), header...))
+	body, err = seal.Open(nil, make([]byte, seal.NonceSize()), b[entryHeaderSize:], append([]byte(name), header...))
 	if err != nil {
 		return nil, prev, errors.New("it is not what was put there")
 	}
 	if k.derive(contextEntry).hash([]byte(name), []byte{0}, b[:48], body) != [32]byte(h) {
 		return nil, prev, errors.New("it is sealed with another key than its own")
 	}
-	e, err = parseBody(body)
-	return e, [32]byte(b[16:48]), err
+	return body, [32]byte(b[16:48]), nil
 }
 
 // hashOf returns the hash by which the next entry names one.

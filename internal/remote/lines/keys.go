@@ -95,10 +95,13 @@ func parseKeyring(b []byte) (ks keyring, err error) {
 	return ks, nil
 }
 
+// errEpoch: something is sealed with a key that the keyring has not.
+var errEpoch = errors.New("there is no key of its epoch")
+
 // of returns the key of an epoch.
 func (ks keyring) of(epoch uint32) (key, error) {
 	if epoch == 0 || int(epoch) > len(ks) {
-		return key{}, fmt.Errorf("of key epoch %d, of which there is no key", epoch)
+		return key{}, fmt.Errorf("epoch %d: %w", epoch, errEpoch)
 	}
 	return ks[epoch-1], nil
 }
@@ -163,7 +166,9 @@ func Init(ctx context.Context, b remote.Backend, wrap func([]byte) ([]byte, erro
 	if err != nil {
 		return nil, err
 	}
-	return newRepo(b, f, keyring{k}), nil
+	r := newRepo(b, f, keyring{k}, nil)
+	r.isFresh = true // nobody has pruned it
+	return r, nil
 }
 
 // Open opens a remote. unwrap decrypts its keys; it is not called if they lie there for all.
@@ -181,26 +186,81 @@ func Open(ctx context.Context, b remote.Backend, unwrap func([]byte) ([]byte, er
 	if err != nil {
 		return nil, err
 	}
-	wrapped := f.Keys
-	for item, err := range b.List(ctx, "keys/", "") { // the newest has all
+	r := newRepo(b, f, nil, unwrap)
+	return r, r.readKeys(ctx)
+}
+
+// readKeys reads the newest keyring, which has the keys of all epochs.
+func (r *Repo) readKeys(ctx context.Context) error {
+	wrapped, at, last := r.format.Keys, formatName, uint64(0)
+	for item, err := range r.b.List(ctx, "keys/", "") {
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if wrapped, err = b.Get(ctx, item.Key, 0, -1); err != nil {
-			return nil, err
+		if at = item.Key; at != keysName(last+1) {
+			return damaged(keysName(last+1), errors.New("it is missing, or another is there"))
+		}
+		last++
+	}
+	var err error
+	if last > 0 {
+		if wrapped, err = r.b.Get(ctx, at, 0, -1); err != nil {
+			return err
 		}
 	}
-	text := []byte(f.Plain)
-	if f.Plain == "" {
-		if text, err = unwrap(wrapped); err != nil {
-			return nil, err
+	text := []byte(r.format.Plain)
+	if r.format.Plain == "" {
+		if text, err = r.unwrap(wrapped); err != nil {
+			return err
 		}
 	}
 	ks, err := parseKeyring(text)
 	if err != nil {
-		return nil, damaged(formatName, err)
+		return damaged(at, err)
 	}
-	return newRepo(b, f, ks), nil
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(ks) >= len(r.keys) {
+		r.keys, r.keysAt, r.names = ks, last, ks[0].derive(contextNames)
+	}
+	return nil
+}
+
+func keysName(n uint64) string { return fmt.Sprintf("keys/%08d", n) }
+
+// Rotate has all who write from now on use a new key, which is wrapped for those whom wrap names. Who is
+// not among them can read what was there before, and nothing that comes. The error matches [ErrRival] if
+// somebody else rotates at the same time.
+func (r *Repo) Rotate(ctx context.Context, wrap func([]byte) ([]byte, error), by [16]byte) error {
+	if r.IsPlain() {
+		return errors.New("the remote is not encrypted")
+	}
+	if err := r.readKeys(ctx); err != nil {
+		return err
+	}
+	var k key
+	rand.Read(k[:]) // never fails (crypto/rand)
+	r.mu.Lock()
+	ks, n := append(slices.Clone(r.keys), k), r.keysAt+1
+	r.mu.Unlock()
+	wrapped, err := wrap(ks.text())
+	if err != nil {
+		return err
+	}
+	if err := r.create(ctx, keysName(n), wrapped); err != nil {
+		return err
+	}
+	// Whoever writes hears of it: sealed with the key that all have.
+	for {
+		l, _, err := r.Refresh(ctx)
+		if err == nil {
+			_, err = r.putLedger(ctx, l, &ledgerObject{kind: kindKeys, by: by})
+		}
+		if errors.Is(err, ErrRival) {
+			continue
+		}
+		return errors.Join(err, r.readKeys(ctx))
+	}
 }
 
 func parseFormat(doc []byte) (*format, error) {

@@ -256,10 +256,14 @@ func TestRival(t *testing.T) {
 	if _, _, _, err := r.Entry(t.Context(), r.DirOf("secret-session"), Position{lineA, 1, [32]byte{1}}); err == nil {
 		t.Error("an entry with another hash was read")
 	}
-	if err := mem.Create(t.Context(), "ledger/00000001", nil); err != nil {
+	other, err := Open(t.Context(), mem, flip)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Append(t.Context(), "secret-session", lineA, 2, tip.Hash, &Entry{}); !errors.Is(err, ErrPruned) {
+	if _, err := other.Announce(t.Context(), other.Ledger(), nil, nil, [16]byte{1}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Append(t.Context(), "secret-session", lineA, 2, tip.Hash, &Entry{}); !errors.Is(err, ErrOvertaken) {
 		t.Errorf("Append beside a prune: %v", err)
 	}
 }

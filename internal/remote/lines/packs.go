@@ -164,7 +164,7 @@ func openPack(ks keyring, ref *PackRef, b []byte, fn func(record []byte) error) 
 
 // PutPack puts records of objects, before the entry that relies on them.
 func (r *Repo) PutPack(ctx context.Context, generation uint64, line Line, parts []Part) (PackRef, error) {
-	b, ref := sealPack(r.keys, generation, line, parts)
+	b, ref := sealPack(r.ring(), generation, line, parts)
 	return ref, r.create(ctx, ref.Key(), b)
 }
 
@@ -176,9 +176,11 @@ func (r *Repo) ReadPack(ctx context.Context, ref *PackRef, fn func(record []byte
 		return err
 	}
 	var failed error
-	err = openPack(r.keys, ref, b, func(record []byte) error {
-		failed = fn(record)
-		return failed
+	err = r.withKeys(ctx, func(ks keyring) error {
+		return openPack(ks, ref, b, func(record []byte) error {
+			failed = fn(record)
+			return failed
+		})
 	})
 	if err != nil && failed == nil {
 		return damaged(ref.Key(), err)

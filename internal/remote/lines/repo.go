@@ -1,12 +1,18 @@
 package lines
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/boocode/filestore/internal/remote"
 )
@@ -15,12 +21,50 @@ import (
 type Repo struct {
 	b      remote.Backend
 	format *format
-	keys   keyring
-	names  key
+	unwrap func([]byte) ([]byte, error)
+
+	mu      sync.Mutex // guards the rest
+	keys    keyring
+	keysAt  uint64 // number of the object that has them; 0: FORMAT
+	names   key
+	ledger  *Ledger
+	isFresh bool // the ledger was read
+	folds   map[string]map[uint64]*folded
 }
 
-func newRepo(b remote.Backend, f *format, ks keyring) *Repo {
-	return &Repo{b: b, format: f, keys: ks, names: ks[0].derive(contextNames)}
+func newRepo(b remote.Backend, f *format, ks keyring, unwrap func([]byte) ([]byte, error)) *Repo {
+	r := &Repo{b: b, format: f, unwrap: unwrap, keys: ks, ledger: new(Ledger)}
+	if len(ks) > 0 {
+		r.names = ks[0].derive(contextNames)
+	}
+	return r
+}
+
+func (r *Repo) ring() keyring {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.keys
+}
+
+// withKeys calls fn with the keys, again if somebody has made newer ones meanwhile.
+func (r *Repo) withKeys(ctx context.Context, fn func(keyring) error) error {
+	err := fn(r.ring())
+	if !errors.Is(err, errEpoch) || r.unwrap == nil {
+		return err
+	}
+	if err := r.readKeys(ctx); err != nil {
+		return err
+	}
+	return fn(r.ring())
+}
+
+// openSealed reads what was sealed.
+func (r *Repo) openSealed(ctx context.Context, magic, name string, b []byte) (body []byte, prev [32]byte, err error) {
+	err = r.withKeys(ctx, func(ks keyring) error {
+		body, prev, err = open(ks, magic, name, b)
+		return err
+	})
+	return body, prev, err
 }
 
 // ID returns the identity of the remote, 32 hex digits.
@@ -32,8 +76,8 @@ func (r *Repo) IsPlain() bool { return r.format.Plain != "" }
 // ErrRival: another writer has put an entry there.
 var ErrRival = errors.New("another writer has put an entry there")
 
-// ErrPruned: somebody has pruned the remote, which this version does not know how to heed.
-var ErrPruned = fmt.Errorf("%w: it was pruned", ErrNewer)
+// ErrOvertaken: somebody prunes, or has pruned, and what was put may not count. See [Repo.Ledger].
+var ErrOvertaken = errors.New("somebody prunes")
 
 // create puts an object. That it is there already, with other bytes, is a rival.
 func (r *Repo) create(ctx context.Context, key string, data []byte) error {
@@ -49,7 +93,10 @@ func (r *Repo) create(ctx context.Context, key string, data []byte) error {
 
 // dir is what the keys of the lines of a session begin with.
 func (r *Repo) dir(session string) string {
-	h := r.names.hash([]byte(session))
+	r.mu.Lock()
+	names := r.names
+	r.mu.Unlock()
+	h := names.hash([]byte(session))
 	return "log/" + hex.EncodeToString(h[:16]) + "/"
 }
 
@@ -57,46 +104,76 @@ func entryKey(dir string, line Line, n uint64) string { return fmt.Sprintf("%s%s
 
 // Append puts an entry at a place in a line of a session, behind one with a hash; of the first
 // entry that is zero. It is durable when Append returns nil. Done again with the same entry,
-// it changes nothing. The error matches [ErrRival] if another is there, and [ErrPruned] if it
+// it changes nothing. The error matches [ErrRival] if another is there, and [ErrOvertaken] if it
 // is there, but may not count.
 func (r *Repo) Append(
 	ctx context.Context, session string, line Line, n uint64, prev [32]byte, e *Entry,
 ) (Position, error) {
 	key := entryKey(r.dir(session), line, n)
-	b := e.seal(r.keys, key, prev)
+	b := e.seal(r.ring(), key, prev)
 	at := Position{line, n, hashOf(b)}
 	if err := r.create(ctx, key, b); err != nil {
 		return at, err
 	}
-	return at, r.heed(ctx, e.Generation)
+	return at, r.Heed(ctx, line, n, e.Generation)
 }
 
-// heed asks, behind a commit, whether somebody prunes: see docs/reference/format-remote.md §7.
-func (r *Repo) heed(ctx context.Context, known uint64) error {
-	_, err := r.b.Get(ctx, fmt.Sprintf("ledger/%08d", known+1), 0, -1)
-	switch {
-	case errors.Is(err, remote.ErrNoKey):
+// Heed asks, behind a commit, whether somebody prunes: see docs/reference/format-remote.md §7. The error
+// matches [ErrOvertaken] if so, and the entry may not count, of which the writer knew of a generation.
+func (r *Repo) Heed(ctx context.Context, line Line, n, generation uint64) error {
+	_, err := r.b.Stat(ctx, ledgerKey(generation+1))
+	if errors.Is(err, remote.ErrNoKey) {
 		return nil
-	case err == nil:
-		return ErrPruned
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	keys := r.Ledger()
+	l, _, err := r.Refresh(ctx)
+	if err != nil {
+		return err
+	}
+	if l.Open == nil && l.Prune <= generation && l.Newest > keys.Newest {
+		err = r.readKeys(ctx) // somebody may have made a newer one
+	}
+	switch {
+	case err != nil:
+		return err
+	case l.Open != nil && l.Open.Number > generation, !l.Counts(line, n, generation):
+		return ErrOvertaken
+	}
+	return nil
 }
 
 // Entry reads an entry, whose hash has to be that of the position unless it is zero there. It
 // returns the hash of the entry before it. The error matches [remote.ErrNoKey] if there is
 // none, and is a [*DamageError] if it is another.
 func (r *Repo) Entry(ctx context.Context, dir string, at Position) (e *Entry, now Position, prev [32]byte, err error) {
-	key := entryKey(dir, at.Line, at.Entry)
-	b, err := r.b.Get(ctx, key, 0, -1)
+	l, err := r.known(ctx)
 	if err != nil {
 		return nil, at, prev, err
 	}
-	now = Position{at.Line, at.Entry, hashOf(b)}
-	if at.Hash != [32]byte{} && at.Hash != now.Hash {
+	key, now := entryKey(dir, at.Line, at.Entry), Position{Line: at.Line, Entry: at.Entry}
+	var body []byte
+	if k := l.Kept[at.Line]; k != nil && k.Dir == dir && at.Entry < k.Folded() {
+		body, now.Hash, prev, err = r.foldedEntry(ctx, k, at.Entry)
+	} else {
+		var b []byte
+		if b, err = r.b.Get(ctx, key, 0, -1); err != nil {
+			return nil, at, prev, err
+		}
+		now.Hash = hashOf(b)
+		body, prev, err = r.openSealed(ctx, entryMagic, key, b)
+	}
+	if d, ok := errors.AsType[*DamageError](err); ok {
+		return nil, now, prev, d
+	}
+	if err == nil && at.Hash != [32]byte{} && at.Hash != now.Hash {
 		return nil, now, prev, damaged(key, errors.New("it is not the entry that was there"))
 	}
-	e, prev, err = openEntry(r.keys, key, b)
+	if err == nil {
+		e, err = parseBody(body)
+	}
 	if errors.Is(err, ErrNewer) {
 		return nil, now, prev, fmt.Errorf("%s: %w", key, err)
 	}
@@ -109,6 +186,7 @@ func (r *Repo) Entry(ctx context.Context, dir string, at Position) (e *Entry, no
 	if err != nil {
 		return nil, now, prev, damaged(key, err)
 	}
+	e.Void = !l.Counts(at.Line, at.Entry, e.Generation)
 	return e, now, prev, nil
 }
 
@@ -138,31 +216,131 @@ func (r *Repo) AllTips(ctx context.Context) (tips []Tip, damage []DamageError, e
 	return r.tips(ctx, "log/")
 }
 
+// tips lists lines. What is missing may have been taken away by a prune that ended meanwhile.
 func (r *Repo) tips(ctx context.Context, prefix string) (tips []Tip, damage []DamageError, err error) {
-	missing := func(t Tip, from, to uint64) {
-		for n := from; n < to && n < from+1000; n++ {
-			damage = append(damage, DamageError{entryKey(t.Dir, t.Line, n), errors.New("it is missing")})
-		}
-	}
-	for item, err := range r.b.List(ctx, prefix, "") {
+	for {
+		logs, err := r.Logs(ctx, prefix)
 		if err != nil {
 			return nil, nil, err
 		}
+		l, err := r.known(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		tips, damage = nil, nil
+		for _, g := range logs {
+			t, missing, err := r.tipOf(ctx, l, g)
+			if err != nil {
+				return nil, nil, err
+			}
+			for _, key := range missing {
+				damage = append(damage, DamageError{key, errors.New("it is missing")})
+			}
+			for _, key := range g.Others {
+				damage = append(damage, DamageError{key, errors.New("nothing of ours has put it there")})
+			}
+			if t != nil {
+				tips = append(tips, *t)
+			}
+		}
+		if len(damage) == 0 {
+			return tips, nil, nil
+		}
+		if _, changed, err := r.Refresh(ctx); err != nil || !changed {
+			return tips, damage, err
+		}
+	}
+}
+
+// A Log is what of a line is listed in the log.
+type Log struct {
+	Dir     string
+	Line    Line
+	Entries []uint64 // ascending
+	Others  []string // keys that are none of entries
+}
+
+// Key returns the key of an entry.
+func (g *Log) Key(n uint64) string { return entryKey(g.Dir, g.Line, n) }
+
+// Logs lists what there is of lines, whether it counts or not, and those that a prune has kept.
+func (r *Repo) Logs(ctx context.Context, prefix string) ([]*Log, error) {
+	l, err := r.known(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var logs []*Log
+	seen := make(map[Line]bool)
+	for item, err := range r.b.List(ctx, prefix, "") {
+		if err != nil {
+			return nil, err
+		}
 		t, n, ok := parseEntryKey(item.Key)
 		if !ok {
-			damage = append(damage, DamageError{item.Key, errors.New("nothing of ours has put it there")})
+			logs = append(logs, &Log{Others: []string{item.Key}})
 			continue
 		}
-		if k := len(tips) - 1; k >= 0 && tips[k].Dir == t.Dir && tips[k].Line == t.Line {
-			missing(t, tips[k].Last+1, n)
-			tips[k].Last = n
-			continue
+		k := len(logs) - 1
+		if k < 0 || logs[k].Dir != t.Dir || logs[k].Line != t.Line || len(logs[k].Others) > 0 {
+			logs = append(logs, &Log{Dir: t.Dir, Line: t.Line})
+			seen[t.Line] = true
+			k++
 		}
-		missing(t, 0, n)
-		t.Last = n
-		tips = append(tips, t)
+		logs[k].Entries = append(logs[k].Entries, n)
 	}
-	return tips, damage, nil
+	for line, k := range l.Kept {
+		if !seen[line] && strings.HasPrefix(k.Dir, prefix) { // all of it is in folds, or missing
+			logs = append(logs, &Log{Dir: k.Dir, Line: line})
+		}
+	}
+	slices.SortStableFunc(logs, func(a, b *Log) int {
+		return cmp.Or(strings.Compare(a.Dir, b.Dir), bytes.Compare(a.Line[:], b.Line[:]))
+	})
+	return logs, nil
+}
+
+// maxMissing bounds how many entries of a line are told to be missing.
+const maxMissing = 1000
+
+// tipOf returns how far a line goes, and which entries are missing in it; nil if it does not count: a prune
+// is taking it away, or it came too late for one.
+func (r *Repo) tipOf(ctx context.Context, l *Ledger, g *Log) (t *Tip, missing []string, err error) {
+	if len(g.Others) > 0 {
+		return nil, nil, nil
+	}
+	k := l.Kept[g.Line]
+	if k != nil && k.Dir != g.Dir {
+		k = nil
+	}
+	from := k.Folded()
+	there := g.Entries
+	for len(there) > 0 && there[0] < from {
+		there = there[1:]
+	}
+	next := from
+	for _, n := range there {
+		for ; next < n && len(missing) < maxMissing; next++ {
+			missing = append(missing, g.Key(next))
+		}
+		next = n + 1
+	}
+	for k != nil && next <= k.Last && len(missing) < maxMissing {
+		missing = append(missing, g.Key(next))
+		next++
+	}
+	if k == nil && l.Prune > 0 && len(missing) > 0 {
+		e, _, _, err := r.Entry(ctx, g.Dir, Position{Line: g.Line, Entry: there[0]})
+		if errors.Is(err, remote.ErrNoKey) || err == nil && e.Void {
+			return nil, nil, nil
+		}
+		if _, ok := errors.AsType[*DamageError](err); !ok && err != nil {
+			return nil, nil, err
+		}
+	}
+	if next == 0 {
+		return nil, missing, nil
+	}
+	return &Tip{Dir: g.Dir, Line: g.Line, Last: next - 1}, missing, nil
 }
 
 func parseEntryKey(key string) (t Tip, n uint64, ok bool) {
@@ -176,6 +354,16 @@ func parseEntryKey(key string) (t Tip, n uint64, ok bool) {
 		return t, 0, false
 	}
 	return Tip{Dir: "log/" + parts[1] + "/", Line: Line(line)}, n, true
+}
+
+// Delete removes objects, several at once.
+func (r *Repo) Delete(ctx context.Context, keys []string) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(16) // so many hide the way to the server
+	for _, key := range keys {
+		group.Go(func() error { return r.b.Delete(ctx, key) })
+	}
+	return group.Wait()
 }
 
 // DirOf returns what the keys of a session's lines begin with.
