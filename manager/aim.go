@@ -30,8 +30,8 @@ func (x *restore) findOut(ctx context.Context) error {
 	if target.n > 0 && isWhole && len(x.opts.Hunks) == 0 { // it names the end of a turn, as when it is read
 		target = target.moment()
 	}
-	if target.Snapshot != nil && target.Snapshot.Worktree != m.project.Worktree {
-		return fmt.Errorf("%w: it is of %q", ErrOtherSession, target.Snapshot.Root)
+	if err := m.checkPlace(target.Snapshot); err != nil {
+		return err
 	}
 	if err := x.checkHead(target.Snapshot); err != nil {
 		return err
@@ -48,7 +48,7 @@ func (x *restore) findOut(ctx context.Context) error {
 		return fmt.Errorf("session %q: %w", m.opts.Session, ErrNoSession)
 	}
 	x.undo, _ = last.Lists()
-	if x.aim, err = x.aimAt(ctx, l, target); err != nil {
+	if x.aim, err = x.aimAt(ctx, l, x.reach(target)); err != nil {
 		return err
 	}
 	x.result.NotCaptured, x.result.Differing = x.notCaptured, x.differing
@@ -81,6 +81,9 @@ func (x *restore) checkHead(s *store.Snapshot) error {
 	head, err := x.m.project.Head()
 	if err != nil {
 		return err
+	}
+	if head == "" && len(s.Origin) > 0 { // a clone has the files, and no repository of which a commit could differ
+		return nil
 	}
 	if x.result.HeadChanged = s.Head != head; s.Head != head && !x.opts.AcrossHead && !x.opts.Preview {
 		return fmt.Errorf("%w: %s then, %s now", ErrHeadChanged, shortHead(s.Head), shortHead(head))

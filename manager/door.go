@@ -73,6 +73,36 @@ func (m door) UseSession(id string) error {
 	return nil
 }
 
+func (m door) UseRemote(ctx context.Context, rev string) (bool, error) {
+	unlock, err := m.lock(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer unlock()
+	r, ok := parseRemoteRev(rev)
+	if !ok || r.rest != "" {
+		return false, nil
+	}
+	tips, err := m.tipsOf(ctx, r.remote, r.session)
+	if err != nil || tips == nil {
+		return false, err
+	}
+	p, err := m.elsewhere(ctx, rev) // it says so if there are several
+	if err != nil {
+		return true, err
+	}
+	o := m.readingOf(p.Snapshot.Worktree, r.session)
+	m.forget()
+	m.opts, m.project, m.records, m.given, m.file = o.opts, o.project, o.records, nil, nil
+	return true, nil
+}
+
+func (m door) Elsewhere(ctx context.Context, session string) ([]*store.Snapshot, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.othersOf(ctx, session)
+}
+
 func (m door) LogSession() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

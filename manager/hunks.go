@@ -272,18 +272,19 @@ func (m *FileSnapshotManager) hunkedByTurns(ctx context.Context, revs []string) 
 		return nil, err
 	}
 	var numbers []int
+	var named []*record
 	for _, rev := range revs {
-		of, more, err := l.hunkedBy(ctx, rev)
+		of, by, more, err := l.hunkedBy(ctx, rev)
 		if err != nil {
 			return nil, fmt.Errorf("revision %q: %w", rev, err)
 		}
-		numbers, files = append(numbers, of...), append(files, more...)
+		numbers, named, files = append(numbers, of...), append(named, by...), append(files, more...)
 	}
 	if len(numbers) == 0 {
 		return files, nil
 	}
 	slices.Sort(numbers)
-	turns, err := l.turnsOf(ctx, slices.Compact(numbers))
+	turns, err := l.turnsOf(ctx, slices.Compact(numbers), named)
 	if err != nil {
 		return nil, err
 	}
@@ -291,45 +292,47 @@ func (m *FileSnapshotManager) hunkedByTurns(ctx context.Context, revs []string) 
 	return append(files, of...), err
 }
 
-// hunkedBy returns the numbers of the turns that a revision names, or a range of them, and
-// the changes of a record that it names instead.
-func (l *line) hunkedBy(ctx context.Context, rev string) (turns []int, files []hunkedFile, err error) {
+// hunkedBy returns the numbers of the turns that a revision names, or a range of them, by
+// which records they are known, and the changes of a record that it names instead.
+func (l *line) hunkedBy(ctx context.Context, rev string) (
+	turns []int, named []*record, files []hunkedFile, err error,
+) {
 	m := l.m
 	digits := strings.TrimPrefix(rev, "turn:")
 	if _, err := parseNumber(digits); err == nil && (digits != rev || len(digits) < minPrefix) ||
 		strings.Contains(rev, "..") {
-		turns, err = l.turnNumbers(ctx, []string{rev})
-		return turns, nil, err
+		turns, named, err = l.turnNumbers(ctx, []string{rev})
+		return turns, named, nil, err
 	}
 	p, err := m.resolve(ctx, rev)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	r := p.on
 	switch {
 	case r == nil && p.Snapshot == nil:
-		return nil, nil, fmt.Errorf("%w: a tree, and not a turn of the session", ErrUnknown)
+		return nil, nil, nil, fmt.Errorf("%w: a tree, and not a turn of the session", ErrUnknown)
 	case r == nil:
 		if r, err = m.records.Record(ctx, p.Snapshot.Seq); err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 	}
 	past, err := l.past(ctx)
 	switch {
 	case err != nil:
-		return nil, nil, err
+		return nil, nil, nil, err
 	case r.Pruned:
-		return nil, nil, fmt.Errorf("the snapshot %w", store.ErrPruned)
+		return nil, nil, nil, fmt.Errorf("the snapshot %w", store.ErrPruned)
 	case p.turn(rev) != p.TurnIndex, r.Kind == history.KindStart: // of a turn: it changed nothing
-		return nil, nil, nil
+		return nil, nil, nil, nil
 	case r.Kind != history.KindStep:
 		files, err = m.hunkedBetween(ctx, r.Base, r.State(), "")
 	case r.Seq == 0 || r.Seq > past[r.Session] || strings.HasPrefix(rev, history.LookPrefix):
 		files, err = l.hunkedOf(ctx, []*record{r})
 	default:
-		turns = []int{r.Turn()}
+		turns, named = []int{r.Turn()}, []*record{r}
 	}
-	return turns, files, err
+	return turns, named, files, err
 }
 
 // hunkedOf returns the changes of turns, newest first.

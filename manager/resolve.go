@@ -65,7 +65,8 @@ func pointOf(r *record) *Point {
 // the newest turn that is not taken back, "@~N" for the one N turns before,
 // "turn:N" for the end of a turn, also of one that was taken back, an entry, "~N" behind
 // the name of a turn's end for the turn N before it,
-// "look:N" for the record of a number, "@{yesterday}" for the newest record by some
+// "look:N" for the record of a number, "REMOTE:SESSION" for where others go on with a session
+// that came from a remote, "REMOTE:SESSION@N" for the end of their turn N, "@{yesterday}" for the newest record by some
 // time, as package when reads it, a label, or a tree. An entry of what the user said
 // stands for the begin of its turn. A tree that several records have is the
 // session's own turn first, then what it looked at within one, then its start, and
@@ -184,6 +185,9 @@ func (m *FileSnapshotManager) findName(ctx context.Context, rev string) (*Point,
 	}
 	if text, ok := timeIn(rev); ok {
 		return m.atTime(ctx, text)
+	}
+	if p, err := m.elsewhere(ctx, rev); p != nil || err != nil {
+		return p, err
 	}
 	if l.log == nil {
 		return m.named(ctx, rev)
@@ -874,6 +878,13 @@ func (l *line) nextTurn(ctx context.Context, head *record) (int, error) {
 				break
 			}
 		}
+	}
+	at, err := l.m.records.StepAt(ctx, head.Position(), head.Session)
+	if err != nil {
+		return 0, err
+	}
+	if at.Worktree != l.m.project.Worktree { // another machine's turn, which may have a larger number
+		next = max(next, at.Next())
 	}
 	if l.log == nil {
 		return next, nil

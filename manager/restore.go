@@ -223,6 +223,7 @@ type restore struct {
 // An asked is what somebody wants of a restore.
 type asked struct {
 	opts    RestoreOptions // of an undo, or a revert, those that it has
+	named   []*record      // records by which these were named
 	reverts []int          // numbers of the turns that it takes back by name; nil: it goes to a moment
 	list    string         // in which it comes next then: history.TopsUndo or history.TopsRedo
 

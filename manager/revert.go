@@ -90,10 +90,10 @@ func (x *restore) findTurns(ctx context.Context, names []string) error {
 		return fmt.Errorf("session %q: %w", x.m.opts.Session, ErrNoSession)
 	}
 	x.undo, _ = last.Lists()
-	if x.reverts, err = l.turnNumbers(ctx, names); err != nil {
+	if x.reverts, x.named, err = l.turnNumbers(ctx, names); err != nil {
 		return err
 	}
-	turns, err := l.turnsOf(ctx, x.reverts)
+	turns, err := l.turnsOf(ctx, x.reverts, x.named)
 	if err != nil {
 		return err
 	}
@@ -106,77 +106,84 @@ func (x *restore) findTurns(ctx context.Context, names []string) error {
 	return err
 }
 
-// turnNumbers returns the numbers of the turns that names stand for, in order.
-func (l *line) turnNumbers(ctx context.Context, names []string) (list []int, err error) {
+// turnNumbers returns the numbers of the turns that names stand for, in order, and the
+// records by which they are known.
+func (l *line) turnNumbers(ctx context.Context, names []string) (list []int, named []*record, err error) {
 	if len(names) == 0 {
-		return nil, fmt.Errorf("no turn is named: %w", ErrUnknown)
+		return nil, nil, fmt.Errorf("no turn is named: %w", ErrUnknown)
 	}
 	for _, name := range names {
 		from, to, isRange := strings.Cut(name, "..")
-		first, err := l.turnNumber(ctx, from)
+		first, r, err := l.turnNumber(ctx, from)
 		last := first
-		if err == nil && isRange {
-			last, err = l.turnNumber(ctx, to)
+		if named = append(named, r); err == nil && isRange {
+			last, r, err = l.turnNumber(ctx, to)
+			named = append(named, r)
 		}
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if last < first {
-			return nil, fmt.Errorf("turns %q: %w: the first comes after the last", name, ErrUnknown)
+			return nil, nil, fmt.Errorf("turns %q: %w: the first comes after the last", name, ErrUnknown)
 		}
 		for n := first; n <= last; n++ {
 			list = append(list, n)
 		}
 	}
 	slices.Sort(list)
-	return slices.Compact(list), nil
+	named = slices.DeleteFunc(named, func(r *record) bool { return r == nil })
+	return slices.Compact(list), named, nil
 }
 
-// turnNumber returns the number of the turn that a name stands for. A number that may be the
-// beginning of an entry as well is that of a turn, if there is such a turn and no such entry.
-func (l *line) turnNumber(ctx context.Context, name string) (int, error) {
+// turnNumber returns the number of the turn that a name stands for, and what it is known by,
+// if that is on record. A number that may be the beginning of an entry as well is that of a
+// turn, if there is such a turn and no such entry.
+func (l *line) turnNumber(ctx context.Context, name string) (int, *record, error) {
 	digits, isTurn := strings.CutPrefix(name, "turn:")
 	if n, err := parseNumber(digits); err == nil {
 		p, err := l.atTurn(ctx, n)
 		mayBeEntry := !isTurn && len(digits) >= minPrefix
 		if err == nil && mayBeEntry {
 			if _, err := l.m.resolve(ctx, name); !errors.Is(err, ErrUnknown) {
-				return 0, fmt.Errorf("%q: %w: turn:%s, and something else that begins so", name, ErrAmbiguous, digits)
+				return 0, nil, fmt.Errorf("%q: %w: turn:%s, and something else that begins so", name, ErrAmbiguous, digits)
 			}
 		}
 		if err == nil && p.on.Logged != nil && p.on.Turn() == n {
 			err = onlyLogged(n)
 		}
 		if err == nil || !mayBeEntry {
-			return n, err
+			if err != nil {
+				return n, nil, err
+			}
+			return n, p.on, nil
 		}
 	}
 	p, err := l.m.resolve(ctx, name)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	n := p.turn(name)
 	if l.log != nil {
 		if e, err := l.named(name); err == nil && e.Type+e.CustomType != "custom"+sessionlog.StepSnapshot {
 			if n, err = l.turnOfEntry(ctx, e); err != nil {
-				return 0, err
+				return 0, nil, err
 			}
 		}
 	}
 	past, err := l.past(ctx)
 	switch {
 	case err != nil:
-		return 0, err
+		return 0, nil, err
 	case n < 0:
-		return 0, fmt.Errorf("revision %q: %w: it is no turn", name, ErrUnknown)
+		return 0, nil, fmt.Errorf("revision %q: %w: it is no turn", name, ErrUnknown)
 	case p.Snapshot == nil:
-		return 0, onlyLogged(n)
-	case p.Snapshot.Worktree != l.m.project.Worktree:
-		return 0, fmt.Errorf("%w: it is of %q", ErrOtherSession, p.Snapshot.Root)
+		return 0, nil, onlyLogged(n)
+	case l.m.checkPlace(p.Snapshot) != nil:
+		return 0, nil, l.m.checkPlace(p.Snapshot)
 	case p.Snapshot.Seq > past[p.Snapshot.Session]:
-		return 0, fmt.Errorf("turn %d: %w: of %q", n, ErrOtherSession, p.Snapshot.Session)
+		return 0, nil, fmt.Errorf("turn %d: %w: of %q", n, ErrOtherSession, p.Snapshot.Session)
 	}
-	return n, nil
+	return n, p.on, nil
 }
 
 // onlyLogged says that nothing but the log tells of a turn.
@@ -206,24 +213,38 @@ func (l *line) turnOfEntry(ctx context.Context, e *session.Entry) (int, error) {
 }
 
 // turnsOf returns the records of turns with these numbers, which are in order, newest
-// first. A turn that was divided has several; one that nothing is on record of changed
-// nothing.
-func (l *line) turnsOf(ctx context.Context, numbers []int) (turns []*record, err error) {
+// first, and by which some of them were named. A turn that was divided has several; one that
+// nothing is on record of changed nothing. The numbers are those of this machine, unless what
+// was named is another's: then they are those that it gave.
+func (l *line) turnsOf(ctx context.Context, numbers []int, named []*record) (turns []*record, err error) {
 	head, err := l.m.records.Newest(l.m.opts.Session)
+	isOther := func(r *record) bool { return r.Seq != 0 && r.Worktree != l.m.project.Worktree }
+	if i := slices.IndexFunc(named, isOther); i >= 0 && err == nil {
+		head, err = l.m.newestOf(ctx, named[i])
+	}
 	if err != nil {
 		return nil, err
 	}
 	for r, err := range l.m.records.TimeBack(ctx, head) {
-		switch {
-		case err != nil:
+		if err != nil {
 			return nil, err
+		}
+		switch {
 		case !r.IsTurn():
-		case r.Turn() < numbers[0]:
-			return turns, nil
+			continue
 		case slices.Contains(numbers, r.Turn()) && r.Pruned:
 			return nil, fmt.Errorf("turn %d: the snapshot %w", r.Turn(), store.ErrPruned)
 		case slices.Contains(numbers, r.Turn()):
 			turns = append(turns, r)
+		}
+		if r.Turn() < numbers[0] {
+			break
+		}
+	}
+	for _, r := range named {
+		if r.Seq != 0 && r.IsTurn() && slices.Contains(numbers, r.Turn()) && !slices.ContainsFunc(turns, r.IsSameTurn) {
+			return nil, fmt.Errorf("turn %d: %w: turns of two machines are named, which number theirs alike: "+
+				"name those of one at a time", r.Turn(), ErrAmbiguous)
 		}
 	}
 	return turns, nil
@@ -451,7 +472,7 @@ func (ws *wants) nothingAt(where string, match func(string) bool) error {
 	if x.reverts == nil {
 		return fmt.Errorf("%s: %w: no turn that would be taken back changed anything there", where, ErrUnknown)
 	}
-	turns, err := l.turnsOf(ws.ctx, x.reverts)
+	turns, err := l.turnsOf(ws.ctx, x.reverts, x.named)
 	if err != nil {
 		return err
 	}

@@ -45,13 +45,15 @@ type Moment struct {
 	Without   []string
 	InPart    []string // those of But and Without at which a part of it is in, and a part is not
 
-	Elsewhere  bool   // the turn is on another branch of the conversation
-	NotIn      bool   // and what it did is not in: only 'snapctl log --graph' lists it
-	Prev       uint64 // Seq of the turn that it builds on, or of the start; 0: not known, or not asked for
-	ForkedFrom string // the session whose turn it is, or that a fork began from; "": the session itself
-	TookBack   []int  // turns that a restore took back
-	PutBack    []int  // and those that it put back
-	Reverts    []int  // turns that it was asked to take back by name, of PATHs perhaps; none: it went to a moment
+	Elsewhere bool   // the turn is on another branch of the conversation
+	NotIn     bool   // and what it did is not in: only 'snapctl log --graph' lists it
+	Prev      uint64 // Seq of the turn that it builds on, or of the start; 0: not known, or not asked for
+	// The session whose turn it is, or that a fork began from; of a turn of another machine its
+	// directory, REMOTE:PATH; "": the session itself.
+	ForkedFrom string
+	TookBack   []int // turns that a restore took back
+	PutBack    []int // and those that it put back
+	Reverts    []int // turns that it was asked to take back by name, of PATHs perhaps; none: it went to a moment
 
 	m *FileSnapshotManager // nil: nothing has changed it
 	r *record
@@ -165,7 +167,9 @@ func (tl *timeline) run(ctx context.Context) error {
 	}
 	for r, err := range l.m.records.OwnBack(ctx, head) {
 		if err = errors.Join(err, context.Cause(ctx)); err == nil && r.Kind == history.KindStart {
-			break
+			if err = tl.others(ctx, r); err == nil {
+				break
+			}
 		}
 		if err == nil {
 			err = tl.own(ctx, r)
@@ -234,10 +238,11 @@ func (l *line) effect(ctx context.Context, r *record, path string) (back, forth 
 	return l.Between(ctx, from, to, path, nil)
 }
 
-// numbers returns the numbers of turns, in order.
+// numbers returns the numbers of turns, in order, but for those of other machines, which
+// number theirs alike.
 func numbers(turns []*record) (list []int) {
 	for _, r := range turns {
-		if n := r.Turn(); n >= 0 && !slices.Contains(list, n) {
+		if n := r.Turn(); n >= 0 && !r.IsElsewhere() && !slices.Contains(list, n) {
 			list = append(list, n)
 		}
 	}
@@ -261,9 +266,12 @@ func (tl *timeline) turn(ctx context.Context, r *record) error {
 			return err
 		}
 		if popped.Seq == 0 && in { // only the log has it
-			if err := tl.say(tl.l.m.momentOf(popped)); err != nil {
-				return err
-			}
+			err = tl.say(tl.l.m.momentOf(popped))
+		} else if in {
+			err = tl.other(popped)
+		}
+		if err != nil {
+			return err
 		}
 		if history.IsSame(popped, r) {
 			on = in
@@ -305,6 +313,34 @@ func (tl *timeline) turn(ctx context.Context, r *record) error {
 		}
 	}
 	return tl.say(mo)
+}
+
+// other lists a turn that is on the line, if it is another machine's.
+func (tl *timeline) other(r *record) error {
+	if !r.IsElsewhere() || !r.IsTurn() {
+		return nil
+	}
+	mo := tl.l.m.momentOf(r)
+	mo.ForkedFrom = r.Root
+	return tl.say(mo)
+}
+
+// others lists the turns of other machines that are on the line behind the session's start,
+// and were not listed yet.
+func (tl *timeline) others(ctx context.Context, start *record) error {
+	for {
+		next, err := tl.line.Peek(ctx)
+		if err != nil || next == nil || next.Seq <= start.Seq {
+			return err
+		}
+		r, in, err := tl.line.Pop(ctx)
+		if err == nil && in {
+			err = tl.other(r)
+		}
+		if err != nil {
+			return err
+		}
+	}
 }
 
 // builtOn returns the number of the turn that a turn builds on, the newest that was in when

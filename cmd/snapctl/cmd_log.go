@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/boocode/filestore/internal/exchange"
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/internal/pickaxe"
@@ -73,14 +74,14 @@ const logCommandName = "log"
 func (a *app) logCommand() *cobra.Command {
 	var f logFlags
 	c := &cobra.Command{
-		Use:   logCommandName + " [flags] [-- PATH...]",
+		Use:   logCommandName + " [flags] [REMOTE:SESSION] [-- PATH...]",
 		Short: "List the turns of a session, newest first",
 		PreRunE: func(cmd *cobra.Command, args []string) error {
 			byCount, byLines := cmd.Flags().Changed("pickaxe"), cmd.Flags().Changed("pickaxe-lines")
 			switch {
 			case f.limit < 0 || f.limit == 0 && cmd.Flags().Changed("limit"):
 				return usageError(cmd, "log: --limit %d: want 1 or more", f.limit)
-			case len(args) > 0 && cmd.ArgsLenAtDash() != 0 && !a.areThere(args):
+			case len(args) > 0 && cmd.ArgsLenAtDash() != 0 && !isRemoteSession(args[0]) && !a.areThere(args):
 				return usageError(cmd, "log: %q: paths come after --", args[0])
 			case f.graph && (f.all || f.oneLine || a.flags.json):
 				return usageError(cmd, "log: --graph is for people: no --all, --oneline or --json with it")
@@ -136,6 +137,14 @@ func (a *app) logCommand() *cobra.Command {
 
 func (a *app) listLog(cmd *cobra.Command, p *place, args []string, f *logFlags) error {
 	ctx := cmd.Context()
+	if len(args) > 0 && cmd.ArgsLenAtDash() != 0 && !a.areThere(args[:1]) {
+		if is, err := inside.Of(p.m).UseRemote(ctx, args[0]); err != nil {
+			return err
+		} else if !is {
+			return usageError(cmd, "log: %q: paths come after --", args[0])
+		}
+		args, p.chosen = args[1:], true
+	}
 	only, err := p.filter(cmd, args)
 	if err != nil {
 		return err
@@ -233,6 +242,12 @@ func takesNext(c *cobra.Command, arg string) bool {
 		f = c.Flags().ShorthandLookup(arg[len(arg)-1:])
 	}
 	return f != nil && f.NoOptDefVal == ""
+}
+
+// isRemoteSession reports whether an argument may be REMOTE:SESSION.
+func isRemoteSession(arg string) bool {
+	remote, session, ok := strings.Cut(arg, ":")
+	return ok && exchange.ValidName(remote) && session != "" && !strings.Contains(session, "/")
 }
 
 // areThere reports whether arguments are paths, as git takes them without --.
@@ -654,7 +669,10 @@ func standingText(mo *manager.Moment, by func(*store.Snapshot) string) string {
 		list = append(list, "elsewhere in the conversation")
 	}
 	if mo.Kind == "fork" {
-		list = append(list, "from session "+mo.ForkedFrom)
+		list = append(list, "from "+whoseTurn(mo.ForkedFrom))
+	}
+	if mo.Kind != "fork" && strings.Contains(mo.ForkedFrom, ":") {
+		list = append(list, "of "+whoseTurn(mo.ForkedFrom))
 	}
 	if len(mo.TookBack) > 0 {
 		list = append(list, "took back "+turnList(mo.TookBack))
@@ -737,4 +755,12 @@ func (a *app) printDiff(d *manager.Diff, before, after string) {
 var statusColours = map[tree.Status]string{
 	tree.Added: asAdded, tree.Modified: asChanged, tree.Retyped: asChanged, tree.Deleted: asRemoved,
 	tree.Captured: asNote, tree.Uncaptured: asNote, renamed: asChanged,
+}
+
+// whoseTurn says of which session a turn is, or of which machine's directory.
+func whoseTurn(forkedFrom string) string {
+	if strings.Contains(forkedFrom, ":") {
+		return words.Quote(forkedFrom)
+	}
+	return "session " + forkedFrom
 }

@@ -365,8 +365,8 @@ func (a *app) remotePullCommand() *cobra.Command {
 				if a.flags.json {
 					return a.printJSON(r)
 				}
-				a.note("pulled %s from %s, %s; 'snapctl sessions --all' lists whose", words.Count(r.Records, "record"),
-					c.Name, words.Size(r.Bytes))
+				a.note("pulled %s from %s, %s; 'snapctl sessions --remote %[2]s' lists whose",
+					words.Count(r.Records, "record"), c.Name, words.Size(r.Bytes))
 				return nil
 			})
 		},

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,6 +16,7 @@ import (
 
 func (a *app) sessionsCommand() *cobra.Command {
 	var all, export bool
+	var remote string
 	c := &cobra.Command{
 		Use:   "sessions",
 		Short: "List the sessions that have snapshots",
@@ -26,12 +29,18 @@ func (a *app) sessionsCommand() *cobra.Command {
 				return a.exportLog(cmd.Context())
 			}
 			return a.reading(func(cmd *cobra.Command, p *place, _ []string) error {
-				return a.sessions(cmd.Context(), p, all)
+				if remote != "" {
+					if _, err := p.remoteNamed([]string{remote}); err != nil {
+						return err
+					}
+				}
+				return a.sessions(cmd.Context(), p, all, remote)
 			})(cmd, args)
 		},
 	}
 	c.Flags().BoolVar(&export, "export", false, "write the log of a session, in pi's format, and print its path")
 	c.Flags().BoolVar(&all, "all", false, "list those of all working trees that share the store")
+	c.Flags().StringVar(&remote, "remote", "", "list those that others go on with, as they were pulled from `NAME`")
 	return c
 }
 
@@ -71,17 +80,44 @@ type jsonSession struct {
 	jsonTitle
 }
 
-func (a *app) sessions(ctx context.Context, p *place, all bool) error {
-	list, err := p.m.Sessions(ctx, all)
+func (a *app) sessions(ctx context.Context, p *place, all bool, remote string) error {
+	list, err := p.m.Sessions(ctx, all || remote != "")
 	if err != nil {
 		return err
+	}
+	if remote != "" {
+		list = slices.DeleteFunc(list, func(s manager.SessionInfo) bool { return !strings.HasPrefix(s.Root, remote+":") })
+		if len(list) == 0 {
+			a.note("nobody else goes on with a session, as far as was pulled from %s", remote)
+			return nil
+		}
 	}
 	if len(list) == 0 {
 		return a.noSnapshots(p.project)
 	}
 	for i := range list {
-		if err := a.printSession(&list[i], all); err != nil {
+		if err := a.printSession(&list[i], all || remote != ""); err != nil {
 			return err
+		}
+	}
+	if all || remote != "" || a.flags.json {
+		return nil
+	}
+	a.out.Flush()
+	return p.noteElsewhere(ctx, list)
+}
+
+// noteElsewhere says with which of some sessions others go on, too.
+func (p *place) noteElsewhere(ctx context.Context, list []manager.SessionInfo) error {
+	for _, s := range list {
+		others, err := inside.Of(p.m).Elsewhere(ctx, s.Session)
+		if err != nil {
+			return err
+		}
+		for _, o := range others {
+			remote, path, _ := strings.Cut(o.Root, ":")
+			p.app.note("session %s goes on elsewhere, too, in %s: 'snapctl log %s:%s' lists it, "+
+				"'snapctl diff %[3]s:%[4]s @' compares", s.Session, words.Quote(path), remote, s.Session)
 		}
 	}
 	return nil

@@ -117,6 +117,9 @@ func (c *completing) revs(ctx context.Context) error {
 	}
 	if c.typed != "" {
 		c.add("start", "the start of the session")
+		if err := c.remoteRevs(ctx); err != nil {
+			return err
+		}
 	}
 	isTurn := strings.HasPrefix("turn:", c.typed) || strings.HasPrefix(c.typed, "turn:")
 	for mo, err := range c.m.Timeline(ctx) {
@@ -140,6 +143,17 @@ func (c *completing) revs(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// remoteRevs completes the newest turn of others that go on with a session.
+func (c *completing) remoteRevs(ctx context.Context) error {
+	list, err := c.m.Sessions(ctx, true)
+	for _, s := range list {
+		if remote, path, ok := strings.Cut(s.Root, ":"); ok && exchange.ValidName(remote) {
+			c.add(remote+":"+s.Session, path)
+		}
+	}
+	return err
 }
 
 // revsBack completes @ and @~N.
@@ -516,10 +530,15 @@ func (a *app) argumentCompletion() map[string]cobra.CompletionFunc {
 }
 
 // oneRemote completes the name of a remote.
-func (c *completing) oneRemote(context.Context) error {
+func (c *completing) oneRemote(ctx context.Context) error {
 	if len(c.args) > 0 {
 		return nil
 	}
+	return c.remotes(ctx)
+}
+
+// remotes completes the name of a remote.
+func (c *completing) remotes(context.Context) error {
 	list, err := exchange.List(c.store.FS())
 	for _, r := range list {
 		c.add(r.Name, r.URL)
@@ -588,6 +607,7 @@ func (a *app) flagCompletion() map[string]cobra.CompletionFunc {
 		"root":    dirs,
 		"session": a.completeWith((*completing).sessions),
 		"author":  a.completeWith((*completing).sessions),
+		"remote":  a.completeWith((*completing).remotes),
 		"color": values(describe("auto", "on a terminal, unless NO_COLOR is set"), describe("always", "in a pipe, too"),
 			"never"),
 		"push": values(describe(pushAuto, "an engine does, behind turns (default)"),

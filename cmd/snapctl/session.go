@@ -91,7 +91,9 @@ func (p *place) chooseSessionToRestore(ctx context.Context, rev string, preview 
 		return nil
 	}
 	if s := p.sessionOf(ctx, rev); s != "" {
-		p.app.note("session %s, of which that is", s)
+		if !strings.Contains(rev, ":"+s) {
+			p.app.note("session %s, of which that is", s)
+		}
 		return p.use(s)
 	}
 	list, err := p.worked(ctx)
@@ -203,6 +205,11 @@ func (p *place) sessionOf(ctx context.Context, rev string) string {
 		return ""
 	}
 	point, err := p.m.Resolve(ctx, rev)
+	if err == nil && point.Snapshot != nil && len(point.Snapshot.Origin) > 0 && strings.Contains(rev, ":") {
+		if _, err := p.store.Newest(ctx, p.project.Worktree, point.Snapshot.Session); err == nil {
+			return point.Snapshot.Session // it is what others have made of it
+		}
+	}
 	if err != nil || point.Snapshot == nil || point.Snapshot.Worktree != p.project.Worktree { // the restore says why
 		return ""
 	}

@@ -2,6 +2,7 @@ package history
 
 import (
 	"fmt"
+	"path/filepath"
 
 	"github.com/boocode/filestore/store"
 )
@@ -9,8 +10,16 @@ import (
 // IsSameTurn reports whether two records belong to one turn of a session: a
 // runtime may announce a prompt as several.
 func (r *Record) IsSameTurn(o *Record) bool {
-	return r.Turn() >= 0 && r.Turn() == o.Turn() && r.Session == o.Session
+	return r.Turn() >= 0 && r.Turn() == o.Turn() && r.Session == o.Session && r.cameBy() == o.cameBy()
 }
+
+// cameBy returns the line of a remote by which a record came, "" if it was made here: two
+// machines that go on with a session number their turns alike.
+func (r *Record) cameBy() string { return string(r.Origin[:min(len(r.Origin), 16)]) }
+
+// IsElsewhere reports whether a record is of another machine's, which was pulled from a remote:
+// its directory is called REMOTE:PATH.
+func (r *Record) IsElsewhere() bool { return len(r.Origin) > 0 && !filepath.IsAbs(r.Root) }
 
 // EndsAt reports whether a record is the turn within which a look was, or a later
 // look within the same.

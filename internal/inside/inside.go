@@ -46,6 +46,14 @@ type Door interface {
 	// RebuildIndex was given for another one are forgotten, and its file.
 	UseSession(id string) error
 
+	// UseRemote turns to a session as others go on with it, to read it, if rev is
+	// REMOTE:SESSION and a remote is called so. Errors are those of Resolve.
+	UseRemote(ctx context.Context, rev string) (bool, error)
+
+	// Elsewhere returns the newest records of lines on which others go on with a session, of
+	// which something is not on the session's line here.
+	Elsewhere(ctx context.Context, session string) ([]*store.Snapshot, error)
+
 	// LogSession returns the session that Options.SessionFile is the log of; "" before
 	// the log was read.
 	LogSession() string
