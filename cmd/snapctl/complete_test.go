@@ -71,7 +71,7 @@ func TestCompletion(t *testing.T) {
 // isOfStore reports whether what a flag takes is in a store, or on the disk.
 func isOfStore(flag string) bool {
 	return slices.Contains([]string{"store", "root", "session", "author", "turn", "good", "bad", "label", "message",
-		"hunks"}, flag)
+		"remote", "hunks"}, flag)
 }
 
 func newTestApp() *app {
