@@ -124,8 +124,8 @@ web-test: ## the page in a real Chromium, with the bytes on the disk compared; R
 	go test -C web -count=1 -timeout 20m ./... -run '$(RUN)'
 
 .PHONY: web-shots
-web-shots: ## the pictures of the page in docs/timeline, light and dark: look at them
-	go test -C web -count=1 ./test -run TestShots -shots docs/timeline
+web-shots: ## the pictures of the page in docs/timeline, light and dark: look at them; SCREENS=DIR: all other screens, too
+	go test -C web -count=1 ./test -run 'TestShots|TestScreens' -shots docs/timeline -screens '$(SCREENS)'
 
 .PHONY: web-bench
 web-bench: ## how long the page takes with 10,000 turns, a file of 5,000 lines and a turn of 5,000 files, on a quiet machine

@@ -15,8 +15,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/boocode/filestore/cmd/snapctl/internal/timeline"
+	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/internal/version"
 	"github.com/boocode/filestore/internal/words"
+	"github.com/boocode/filestore/manager"
 )
 
 type timelineFlags struct {
@@ -69,7 +72,7 @@ func (a *app) timeline(ctx context.Context, f *timelineFlags) error {
 	}
 	token := rand.Text()
 	s := timeline.New(&timeline.Options{Engine: e, StoreRoot: base, Root: root, ReadOnly: f.readOnly, Token: token,
-		Version: version.String(), Logger: a.log})
+		Version: version.String(), Logger: a.log, Settle: settleForPage})
 	server := &http.Server{Handler: s, ReadHeaderTimeout: headerTime, ReadTimeout: bodyTime, IdleTimeout: connIdle,
 		MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelDebug)}
 	ended := make(chan error, 1)
@@ -98,6 +101,17 @@ func (a *app) timeline(ctx context.Context, f *timelineFlags) error {
 	}
 	s.Close()
 	return err
+}
+
+// settleForPage is settleTurn of a session that a page has asked about.
+func settleForPage(ctx context.Context, m *manager.FileSnapshotManager, t *history.OpenTurn) (func(), error) {
+	lock, err := settleTurn(ctx, m, t, func(ctx context.Context, tools []string) error {
+		return inside.Of(m).ToolsUnknown(ctx, tools...)
+	})
+	if err != nil || lock == nil {
+		return func() {}, err
+	}
+	return func() { lock.Close() }, nil // it never fails on a lock
 }
 
 // sayTimeline prints where the page is, at once.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/boocode/filestore/cmd/snapctl/internal/timeline"
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/inside"
@@ -140,43 +141,58 @@ func (p *place) hookCalls(ctx context.Context) (*hookCalls, error) {
 	return readHookCalls(lock), nil
 }
 
-// settle prepares the end of an open turn: from now on no hook records anything, so that
-// the turn that ends is the one that the user was asked about, and no later one. What has
-// changed since the user was asked about a tool of it is contested, as where the next prompt
-// ends it: see hooks.record.
-func (p *place) settle(ctx context.Context, t *history.OpenTurn) error {
-	name := layout.Worktree(p.project.Worktree).HookLock()
-	lock, err := vfs.OS(p.m.StoreDir()).OpenFile(name, os.O_RDWR, 0)
+// settle is settleTurn of the place's session: hooks wait until the place is closed.
+func (p *place) settle(ctx context.Context, t *history.OpenTurn) (err error) {
+	p.hookLock, err = settleTurn(ctx, p.m, t, func(ctx context.Context, tools []string) error {
+		detached, err := p.app.open(ctx, &manager.Options{Detached: true})
+		if err != nil {
+			return err
+		}
+		defer detached.close()
+		if err := detached.use(t.Session); err != nil {
+			return err
+		}
+		return inside.Of(detached.m).ToolsUnknown(ctx, tools...)
+	})
+	if errors.Is(err, timeline.ErrTurnEnded) {
+		err = refuse("look at 'snapctl log', and try again", "%w", err)
+	}
+	return err
+}
+
+// settleTurn prepares the end of an open turn: as long as the lock is open that it returns no hook
+// records anything, so that the turn that ends is the one that the user was asked about, and no later
+// one; nil: no hook records it. What has changed since the user was asked about a tool of it is contested,
+// as where the next prompt ends it (see hooks.record): unknown says so.
+func settleTurn(ctx context.Context, m *manager.FileSnapshotManager, t *history.OpenTurn,
+	unknown func(ctx context.Context, tools []string) error) (held vfs.File, err error) {
+	name := layout.Worktree(m.Project().Worktree).HookLock()
+	lock, err := vfs.OS(m.StoreDir()).OpenFile(name, os.O_RDWR, 0)
 	if errors.Is(err, os.ErrNotExist) { // it is none of hooks'
-		return nil
+		return nil, nil
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	p.hookLock = lock
+	defer func() {
+		if err != nil {
+			lock.Close() // it never fails on a lock
+		}
+	}()
 	if err := vfs.Lock(ctx, lock, vfs.Exclusive); err != nil {
-		return fmt.Errorf("wait for events: %w", err)
+		return nil, fmt.Errorf("wait for events: %w", err)
 	}
-	now, err := inside.Of(p.m).OpenTurn()
+	now, err := inside.Of(m).OpenTurn()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if now == nil || now.Turn != t.Turn || !now.Began.Equal(t.Began) {
-		return refuse("look at 'snapctl log', and try again", "the turn has ended by itself; nothing was changed")
+		return nil, timeline.ErrTurnEnded
 	}
-	asked := readHookCalls(lock).asked(now.Tools)
-	if len(asked) == 0 {
-		return nil
+	if asked := readHookCalls(lock).asked(now.Tools); len(asked) > 0 {
+		err = unknown(ctx, asked)
 	}
-	detached, err := p.app.open(ctx, &manager.Options{Detached: true})
-	if err != nil {
-		return err
-	}
-	defer detached.close()
-	if err := detached.use(t.Session); err != nil {
-		return err
-	}
-	return inside.Of(detached.m).ToolsUnknown(ctx, asked...)
+	return lock, err
 }
 
 // whatEnds says what ends turns that are open.

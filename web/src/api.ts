@@ -1,5 +1,4 @@
-// How the page asks its server. The token comes in the fragment of the address, is kept in
-// memory only, and leaves the address at once.
+// How the page asks its server. The token comes in the fragment of the address, and leaves it at once.
 import type { ServerEvent } from './types'
 
 let token = location.hash.slice(1)
@@ -12,6 +11,12 @@ try {
 } catch { /* it may not store: then each load needs the whole address */ }
 
 export const hasToken = () => token !== ''
+
+// forget is for a token of a server that has ended.
+function forget() {
+  token = ''
+  try { sessionStorage.removeItem('token') } catch { /* there is none */ }
+}
 
 export class Failure extends Error {
   constructor(readonly code: string, message: string, readonly hint = '', readonly data: unknown = null) { super(message) }
@@ -28,6 +33,7 @@ async function request(path: string, init: RequestInit = {}): Promise<Response> 
     throw gone()
   }
   if (r.ok) return r
+  if (r.status === 401) forget()
   const error = (await r.json().catch(() => null))?.error
   throw new Failure(error?.code ?? 'internal', error?.message ?? `the server answers with ${r.status}`, error?.hint, error?.data)
 }
@@ -40,6 +46,10 @@ export const post = async <T>(path: string, body: unknown): Promise<T> =>
 
 export const content = async (cwd: string, id: string): Promise<Uint8Array<ArrayBuffer>> =>
   new Uint8Array(await (await request(`/v1/content?${new URLSearchParams({ cwd, id })}`)).arrayBuffer())
+
+// archive returns the files as they were at a revision, as tar has them.
+export const archive = async (cwd: string, session: string, rev: string): Promise<Blob> =>
+  (await request(`/v1/archive?${new URLSearchParams({ cwd, session, rev })}`)).blob()
 
 // follow reads the stream of events for ever, and goes on where it was cut off. An event is given
 // to each; up says whether the server answers.

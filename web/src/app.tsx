@@ -2,8 +2,8 @@ import { useEffect, useRef } from 'preact/hooks'
 import { Diff, DiffBar } from './diffview'
 import { Dialogs } from './dialogs'
 import {
-  S, canBringBack, canTakeBack, choose, chosen, count, find, isTurn, keyOf, label, loadSessions, nameOf, openFile, pickFile, pickedText,
-  picksOf, preview, previewBringBack, previewGoBack, previewPicks, search, select, set, show, showLeftOut, shown, takeBack, turnOf,
+  S, broughtBack, canBringBack, canTakeBack, choose, chosen, count, exportState, find, graph, isTurn, keyOf, label, loadSessions, nameOf, openFile, pickFile, pickedText,
+  picksOf, preview, previewBringBack, previewGoBack, previewPicks, search, select, set, show, showLeftOut, shown, takeBack, turnList, turnOf,
 } from './store'
 import { ago, exactly } from './time'
 import type { FileChange, Moment, OpenTurn, SessionRow } from './types'
@@ -26,6 +26,7 @@ export function App() {
       </div>}
       <main class={`panes at-${S.pane}`}>
         <Turns />
+        <TurnHead />
         <Files />
         <section class="pane diff" aria-label="Changes">
           <DiffBar />
@@ -65,16 +66,18 @@ function Bar() {
       }}>
         {S.sessions.map(s => <option value={`${s.session}\0${s.root}`}>{sessionText(s)}</option>)}
       </select>}
-      <input id="search" type="search" placeholder="Search  /" aria-label="Search prompts, and with Enter contents" value={S.query}
-        onInput={e => search(e.currentTarget.value)} />
       <span class="grow" />
-      {readOnly ? <span class="tag">read only</span> : <>
+      <span class="field"><input id="search" type="search" placeholder="Search prompts and contents" aria-label="Search prompts, and with Enter contents" value={S.query}
+        onInput={e => search(e.currentTarget.value)} />{!S.query && <kbd aria-hidden="true">/</kbd>}</span>
+      <span class="grow" />
+      {readOnly ? <span class="tag">read only</span> : <span class="group">
         <button disabled={!S.undoSeq} onClick={() => takeBack('undo')} title="Take back the newest restore (u)">Undo</button>
         <button disabled={!S.redoSeq} onClick={() => takeBack('redo')} title="Do again what was undone (U)">Redo</button>
-      </>}
-      <button onClick={() => set({ dialog: 'restores' })}>Restores</button>
-      {!readOnly && <button onClick={() => set({ dialog: 'label' })} disabled={!S.session}>Label</button>}
-      <button onClick={() => set({ dialog: 'help' })} aria-label="Keys and help" title="Keys (?)">?</button>
+        <button onClick={() => set({ dialog: 'restores' })}>Restores</button>
+      </span>}
+      {readOnly && <button onClick={() => set({ dialog: 'restores' })}>Restores</button>}
+      {!readOnly && <button onClick={() => set({ dialog: 'label' })} disabled={!S.session} title="Record the files as they are now, under a name">Label</button>}
+      <button class="round" onClick={() => set({ dialog: 'help' })} aria-label="Keys and help" title="Keys (?)">?</button>
     </header>
   )
 }
@@ -87,20 +90,20 @@ function Turns() {
     <section class="pane turns" aria-label="Turns">
       {live.map(t => <Live turn={t} />)}
       {S.query && <p class="searching">
-        <button class="link" aria-pressed={!S.found} onClick={() => set({ found: undefined })}>{many(rows.length, 'prompt')}</button>
-        <button class="link" aria-pressed={!!S.found} onClick={() => find(S.query)}>{S.found ? `${many(S.found.list.length, 'change')}${S.found.loading ? '…' : ''}` : 'Find in contents  ⏎'}</button>
+        <button class="tab" aria-pressed={!S.found} onClick={() => set({ found: undefined })}>{many(rows.length, 'prompt')}</button>
+        <button class="tab" aria-pressed={!!S.found} onClick={() => find(S.query)}>{S.found ? `${many(S.found.list.length, 'change')}${S.found.loading ? '…' : ''}` : <>Find in contents <kbd>⏎</kbd></>}</button>
       </p>}
       {S.found ? <FoundList /> : rows.length === 0
         ? <Empty />
-        : <Virtual count={rows.length} height={58} show={at} showKey={S.at} row={i => <TurnRow m={rows[i]} i={i} all={rows.length} />}
+        : <Virtual count={rows.length} height={52} show={at} showKey={S.at} row={i => <TurnRow m={rows[i]} i={i} all={rows.length} />}
           attrs={{ id: 'turns', role: 'listbox', tabIndex: 0, 'aria-label': 'Turns, newest first', 'aria-activedescendant': at >= 0 ? `turn-${at}` : undefined }} />}
-      {!S.query && <p class="count">{rows.length.toLocaleString()}{S.isAll ? '' : '+'} moments</p>}
+      {!S.query && <p class="count">{many(rows.length, 'moment').replace(' ', S.isAll ? ' ' : '+ ')}</p>}
     </section>
   )
 }
 
 function Empty() {
-  if (S.query) return <div class="empty"><p>Nothing has “{S.query}” in its prompt, label or agent.</p><button onClick={() => search('')}>Show all</button></div>
+  if (S.query) return <div class="empty"><p>Nothing has “{S.query}” in its prompt, label or agent.</p><p><button onClick={() => search('')}>Show all</button></p></div>
   return (
     <div class="empty">
       <p><b>No turn was recorded here yet.</b></p>
@@ -116,17 +119,20 @@ function FoundList() {
   if (list.length === 0) return <div class="empty">{loading ? 'Searching…' : <p>No change brought “{inLine(text)}”, or took it away.{notAll && ` Not all could be searched: ${notAll}.`}</p>}</div>
   return (
     <>
-      <Virtual count={list.length} height={58} row={i => {
+      <Virtual count={list.length} height={64} show={S.foundAt} showKey={S.foundAt} row={i => {
         const f = list[i]
+        const isIn = f.after > f.before
         return (
-          <div key={i} role="option" aria-selected={false} aria-setsize={list.length} aria-posinset={i + 1} class="turn found" onClick={() => show(f)}>
-            <div class="title"><span class={f.after > f.before ? 'add' : 'del'}>{f.after > f.before ? '+' : '−'}</span> <code>{inLine(f.text.trim())}</code></div>
-            <div class="meta"><b>{f.turn >= 0 ? `turn ${f.turn}` : f.kind === 'base' ? 'you' : f.kind}</b><span>{inLine(f.path)}:{f.line}</span><span title={exactly(f.time)}>{ago(f.time)}</span></div>
-            <div class="state">{firstLine(f.title)}</div>
+          <div key={i} id={`found-${i}`} role="option" aria-selected={i === S.foundAt} aria-setsize={list.length} aria-posinset={i + 1} class={`turn found ${i === S.foundAt ? 'at' : ''}`}
+            onClick={() => { set({ foundAt: i }); show(f) }}>
+            <div class="title"><b class={isIn ? 'add' : 'del'} title={isIn ? 'it came' : 'it went'}>{isIn ? '+' : '−'}</b> <code>{inLine(f.text.trim())}</code></div>
+            <div class="meta"><b>{f.turn >= 0 ? `turn ${f.turn}` : f.kind === 'base' ? 'you' : f.kind}</b><span>{inLine(f.path)}:{f.line}</span><time class="who" title={exactly(f.time)}>{ago(f.time)}</time></div>
+            <div class="meta"><span class="text">{firstLine(f.title)}</span></div>
           </div>
         )
-      }} attrs={{ id: 'found', role: 'listbox', tabIndex: 0, 'aria-label': 'Changes by which the text came or went' }} />
-      {notAll && <p class="count warn">! Not all could be searched: {inLine(notAll)}</p>}
+      }} attrs={{ id: 'found', role: 'listbox', tabIndex: 0, 'aria-label': 'Changes by which the text came or went', 'aria-activedescendant': `found-${S.foundAt}` }} />
+      {notAll ? <p class="count warn">! Not all could be searched: {inLine(notAll)}</p>
+        : <p class="count"><kbd>j</kbd> <kbd>k</kbd> <kbd>⏎</kbd> next, previous, show</p>}
     </>
   )
 }
@@ -134,8 +140,8 @@ function FoundList() {
 function Live({ turn: t }: { turn: OpenTurn }) {
   return (
     <div class="live" role="status">
-      <span class="dot" aria-hidden="true" /> <b>turn {t.turn}</b> {firstLine(t.title) || 'is under way'}
-      <small>{[inLine(t.agent ?? ''), inLine(t.model ?? ''), t.began && `began ${ago(t.began)}`, t.tools?.length ? 'a tool runs' : ''].filter(Boolean).join(' · ')}</small>
+      <p class="title"><span class="dot" aria-hidden="true" /> <b>turn {t.turn}</b> {firstLine(t.title) || 'is under way'}</p>
+      <p class="meta">{[inLine(t.agent ?? ''), inLine(t.model ?? ''), t.began && `began ${ago(t.began)}`, t.tools?.length ? 'a tool runs' : ''].filter(Boolean).join(' · ')}</p>
     </div>
   )
 }
@@ -150,7 +156,27 @@ const standing = (m: Moment): string => [
   m.unknown ? 'changes not known' : '',
 ].filter(Boolean).join(' · ')
 
-const turnList = (turns: number[]) => `turn${turns.length === 1 ? '' : 's'} ${turns.slice(0, 5).join(', ')}${turns.length > 5 ? ', …' : ''}`
+const titleOf = (m: Moment) => firstLine(m.title) || (m.label ? '' : m.kind === 'base' ? 'You changed files' : m.kind === 'start' ? 'The session began'
+  : isTurn(m) ? '(no prompt)' : nameOf(m))
+
+const maxLanes = 6
+const laneX = (i: number) => `${10 + 12 * Math.min(i, maxLanes - 1)}px`
+
+// RailOf draws what stands beside a row: a line for each branch, and a sign for the row.
+function RailOf({ m, i }: { m: Moment; i: number }) {
+  const g = graph()
+  const r = g.rails[i]
+  if (!r) return null
+  const sign = m.kind === 'base' ? 'base' : ['restore', 'undo', 'redo'].includes(m.kind) ? 'restore' : m.takenBackSeq || m.notIn || m.elsewhere ? 'off' : m.kind === 'start' || m.kind === 'fork' ? 'start' : 'in'
+  return (
+    <span class="rail" aria-hidden="true" style={{ width: `${18 + 12 * (Math.min(g.width, maxLanes) - 1)}px` }}>
+      {r.above.filter(i => !r.joins.includes(i)).map(i => <i class={`from lane${i % 4}`} style={{ left: laneX(i) }} />)}
+      {r.below.map(i => <i class={`to lane${i % 4}`} style={{ left: laneX(i) }} />)}
+      {r.joins.map(i => <i class={`join lane${i % 4}`} style={{ left: laneX(r.at), width: `${12 * (Math.min(i, maxLanes - 1) - Math.min(r.at, maxLanes - 1))}px` }} />)}
+      <i class={`sign ${sign} lane${r.at % 4}`} style={{ left: laneX(r.at) }} />
+    </span>
+  )
+}
 
 function TurnRow({ m, i, all }: { m: Moment; i: number; all: number }) {
   useEffect(() => { const t = setTimeout(() => count(m), 80); return () => clearTimeout(t) })
@@ -159,33 +185,59 @@ function TurnRow({ m, i, all }: { m: Moment; i: number; all: number }) {
   const picks = picksOf(m)
   const files = m.added + m.modified + m.deleted
   const left = m.coverageHash ? S.left.get(m.coverageHash) ?? 0 : 0
-  const title = firstLine(m.title) || (m.label ? '' : m.kind === 'base' ? 'You changed files' : isTurn(m) ? '(no prompt)' : nameOf(m))
   const state = standing(m)
   return (
     <div key={key} id={`turn-${i}`} role="option" aria-selected={key === S.at} aria-setsize={S.isAll ? all : -1} aria-posinset={i + 1}
       class={`turn kind-${m.kind} ${key === S.at ? 'at' : ''} ${m.takenBackSeq || m.elsewhere ? 'back' : ''}`}
       onClick={() => { select(key); set({ pane: 'files' }) }}>
+      {!S.query && <RailOf m={m} i={i} />}
       <div class="title" title={visible(m.title ?? '')}>
         {picks && <span class="mark" aria-label="picked">{picks.all ? '☑' : '◩'}</span>}
-        {m.label && <span class="label">{inLine(m.label)}</span>}{title}
+        {m.label && <span class="label">{inLine(m.label)}</span>}<span class="text">{titleOf(m)}</span>
+        <time title={exactly(m.time)}>{ago(m.time)}</time>
       </div>
       <div class="meta">
-        <b>{nameOf(m)}</b>
+        {isTurn(m) ? <b>{nameOf(m)}</b> : titleOf(m) !== nameOf(m) && m.kind !== 'base' && m.kind !== 'start' && <b>{nameOf(m)}</b>}
         {files > 0 && <span>{files} file{files === 1 ? '' : 's'}</span>}
-        {lines && <><span class="add">+{lines.added}{lines.more ? '…' : ''}</span><span class="del">−{lines.deleted}{lines.more ? '…' : ''}</span></>}
-        {m.agent && <span>{inLine(`${m.agent} ${m.model ?? ''}`)}</span>}
-        <span title={exactly(m.time)}>{ago(m.time)}</span>
+        {isTurn(m) && m.kind === 'empty' && <span>no change</span>}
+        {lines && lines.added + lines.deleted > 0 && <span><span class="add">+{lines.added}</span> <span class="del">−{lines.deleted}{lines.more ? '…' : ''}</span></span>}
         {!!lines?.contested && <span class="warn" title="Another session, or you, may have changed these, too">! {lines.contested} contested</span>}
         {left > 0 && <span class="warn">! {left} not captured</span>}
+        {state && <span class="state" title={state}>{state}</span>}
+        {m.agent && <span class="who">{inLine(m.agent)}</span>}
       </div>
-      {state && <div class="state">{state}</div>}
     </div>
+  )
+}
+
+// TurnHead says what the row was that is chosen, and what can be done about it.
+function TurnHead() {
+  const m = chosen()
+  if (!m) return <section class="turnhead" aria-label="The turn" />
+  const files = new Set(S.files.list.map(f => f.path)).size
+  const left = m.coverageHash ? S.left.get(m.coverageHash) ?? 0 : 0
+  const state = standing(m)
+  return (
+    <section class="turnhead" aria-label="The turn">
+      <button class="up" onClick={() => set({ pane: 'turns' })}>‹ Turns</button>
+      <div class="what">
+        <p class="prompt" tabIndex={0}>{m.label && <span class="label">{inLine(m.label)}</span>}{visible(m.title?.trim() || '') || titleOf(m)}</p>
+        <p class="meta"><b>{nameOf(m)}</b>
+          {m.agent && <span>{inLine(`${m.agent} ${m.model ?? ''}`)}</span>}
+          {m.time && <span>{exactly(m.time)}</span>}
+          {S.files.key === keyOf(m) && !S.files.loading && <span>{many(files, 'file')}</span>}
+          {state && <span class="state">{state}</span>}
+          {left > 0 && <button class="link warn" onClick={() => showLeftOut(m)}>! {left} not captured</button>}
+        </p>
+      </div>
+      <Actions m={m} />
+    </section>
   )
 }
 
 type Node = { dir: string; depth: number; count: number; name: string } | { file: FileChange; depth: number; name: string }
 
-const letters: Record<string, string> = { added: 'A', modified: 'M', deleted: 'D', retyped: 'T', captured: 'C', uncaptured: 'U' }
+const letters: Record<string, string> = { renamed: 'R', added: 'A', modified: 'M', deleted: 'D', retyped: 'T', captured: 'C', uncaptured: 'U' }
 
 let treeOf: [FileChange[], Set<string>, Node[]] | undefined
 // tree returns the files of the turn below their directories; directories with one way down are one.
@@ -225,11 +277,6 @@ function tree(): Node[] {
   return nodes
 }
 
-// renamedFrom says where an added file was before, if one that went has held the same.
-function renamedFrom(f: FileChange): string {
-  return f.status === 'added' ? S.files.list.find(o => o.status === 'deleted' && o.oldHash === f.newHash)?.path ?? '' : ''
-}
-
 function Files() {
   const m = chosen()
   const nodes = tree()
@@ -237,38 +284,31 @@ function Files() {
   const { files } = S
   return (
     <section class="pane files" aria-label="Files">
-      <div class="head">
-        <button class="up" onClick={() => set({ pane: 'turns' })}>‹ Turns</button>
-        {m && <p class="prompt" tabIndex={0}>{visible(m.title || m.label || nameOf(m))}</p>}
-        {m && <Actions m={m} />}
-      </div>
       {files.error ? <div class="empty" role="alert"><p>{files.error.message}</p>{files.error.hint && <p>{files.error.hint}</p>}</div>
         : files.loading && nodes.length === 0 ? <div class="empty">Reading…</div>
         : nodes.length === 0 ? <div class="empty">{!m ? '' : m.pruned ? 'What it changed was dropped from the store by prune, or by retention.' : m.kind === 'start' ? 'Here the session began: what was there then is not a change.' : 'It changed no file.'}</div>
-        : <Virtual count={nodes.length} height={26} show={at} showKey={S.path} row={i => <FileRow m={m!} node={nodes[i]} i={i} />}
+        : <Virtual count={nodes.length} height={28} show={at} showKey={S.path} row={i => <FileRow m={m!} node={nodes[i]} i={i} />}
           attrs={{ id: 'files', role: 'tree', tabIndex: 0, 'aria-label': 'Files of the turn', 'aria-activedescendant': at >= 0 ? `file-${at}` : undefined }} />}
-      <p class="count">{nodes.length > 0 && many(new Set(files.list.map(f => f.path)).size, 'file')}
-        {m?.coverageHash && !!S.left.get(m.coverageHash) && <button class="link" onClick={() => showLeftOut(m)}>{S.left.get(m.coverageHash)} not captured</button>}
-      </p>
     </section>
   )
 }
 
 function Actions({ m }: { m: Moment }) {
-  if (S.page!.readOnly || !isTurn(m) || m.pruned) return null
+  const can = !S.page!.readOnly && isTurn(m) && !m.pruned
   return (
     <p class="actions">
-      {canTakeBack(m)
-        ? <button onClick={() => preview({ verb: 'revert', args: { turns: [turnOf(m)] }, what: `Take back ${nameOf(m)}` })}>Take back this turn…</button>
-        : canBringBack(m) && <button onClick={() => previewBringBack(m)}>Bring it back…</button>}
-      {!m.elsewhere && !m.goesOn && !m.forkedFrom && <button onClick={() => previewGoBack(m)}>{m.takenBackSeq ? 'Go back to its end…' : 'Take back all since…'}</button>}
-      {!m.label && !m.forkedFrom && <button onClick={() => set({ dialog: 'name' })}>Name…</button>}
+      {can && (canTakeBack(m)
+        ? <button class="go" title="Take back this turn, and keep what came after it (enter)" onClick={() => preview({ verb: 'revert', args: { turns: [turnOf(m)] }, what: `Take back ${nameOf(m)}` })}>Take back…</button>
+        : canBringBack(m) && <button class="go" onClick={() => previewBringBack(m)}>{broughtBack(m).length > 1 ? `Bring ${broughtBack(m).length} turns back…` : 'Bring it back…'}</button>)}
+      {can && !m.elsewhere && !m.goesOn && !m.forkedFrom && <button title="Make the files what they were at the end of this turn (b)" onClick={() => previewGoBack(m)}>Go back to here…</button>}
+      {can && !m.label && !m.forkedFrom && <button title="Give the turn a name (m)" onClick={() => set({ dialog: 'name' })}>Name…</button>}
+      {m.rev && !m.pruned && <button title="Save all files as they were at its end, as a .tar (E)" onClick={() => exportState(m)}>Export</button>}
     </p>
   )
 }
 
 function FileRow({ m, node, i }: { m: Moment; node: Node; i: number }) {
-  const pad = { paddingLeft: `${8 + node.depth * 14}px` }
+  const pad = { paddingLeft: `${10 + node.depth * 16}px` }
   if ('dir' in node) {
     const isFolded = S.folded.has(node.dir)
     return (
@@ -286,15 +326,15 @@ function FileRow({ m, node, i }: { m: Moment; node: Node; i: number }) {
   const picks = picksOf(m)
   const isAll = picks && (picks.all || picks.files.has(f.path))
   const isPart = picks && [...picks.hunks.values()].includes(f.path)
-  const from = renamedFrom(f)
+  const from = f.renamedFrom ?? ''
   const owner = f.owner === 'contested' ? '!' : ''
   return (
-    <div key={f.path} id={`file-${i}`} role="treeitem" aria-level={node.depth + 1} aria-selected={f.path === S.path} title={inLine(from ? `${from} → ${f.path}` : f.path)}
+    <div key={f.path} id={`file-${i}`} role="treeitem" aria-level={node.depth + 1} aria-selected={f.path === S.path} title={inLine(from ? `${from} → ${f.path}, ${f.similarity} % the same` : f.path)}
       class={`file ${f.path === S.path ? 'at' : ''} ${m.takenBackSeq ? 'back' : ''}`} style={pad} onClick={() => openFile(f.path)}>
       {canTakeBack(m) && !S.page!.readOnly && <span class="mark" aria-label={isAll ? 'picked' : isPart ? 'picked in part' : 'pick this file'}
         onClick={e => { e.stopPropagation(); pickFile(m, f.path) }}>{isAll ? '☑' : isPart ? '◩' : '☐'}</span>}
-      <span class={`letter ${f.status}`} aria-label={from ? 'renamed' : f.status}>{from ? 'R' : letters[f.status] ?? '?'}</span>
-      <span class="name">{inLine(node.name)}</span>
+      <span class={`letter ${f.status}`} aria-label={f.status} title={f.status}>{letters[f.status] ?? '?'}</span>
+      <span class="name">{inLine(node.name)}{from && <span class="was"> ← {inLine(from)}</span>}</span>
       {owner && <span class="warn" title="Another session, or you, may have changed it, too">! contested</span>}
       {f.binary ? <span class="many">binary</span> : f.added + f.deleted > 0 && <span class="many"><span class="add">+{f.added}</span> <span class="del">−{f.deleted}</span></span>}
     </div>
@@ -307,6 +347,7 @@ function Picked() {
   return (
     <div class="picked" role="region" aria-label="What is picked">
       <b>{text} picked</b>
+      <span class="grow" />
       <button onClick={() => set({ picks: new Map(), said: 'nothing picked' })}>Clear</button>
       <button class="go" onClick={() => previewPicks()}>Preview…  <kbd>Enter</kbd></button>
     </div>

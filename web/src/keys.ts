@@ -1,5 +1,5 @@
 // What keys do, wherever the focus is, but in a field or a dialog.
-import { S, canTakeBack, chosen, diffRows, find, keyOf, openFile, pickFile, pickHunk, pickTurn, previewGoBack, previewPicks, review, search, select, set, shown, showVersions, takeBack } from './store'
+import { S, canTakeBack, chosen, diffRows, exportState, find, keyOf, openFile, pickFile, pickHunk, pickTurn, previewGoBack, previewPicks, review, search, select, set, show, shown, showVersions, takeBack, toggleBlame } from './store'
 
 const next = <T>(list: T[], is: (x: T) => boolean, by: number): T | undefined => {
   const at = list.findIndex(is)
@@ -7,6 +7,11 @@ const next = <T>(list: T[], is: (x: T) => boolean, by: number): T | undefined =>
 }
 
 function turn(by: number) {
+  if (S.found) { // what was found is what there is to go through
+    const foundAt = Math.min(S.found.list.length - 1, Math.max(0, S.foundAt + by))
+    const f = S.found.list[foundAt]
+    return f && set({ foundAt, said: `${foundAt + 1} of ${S.found.list.length}: ${f.path}, line ${f.line}` })
+  }
   const list = S.versions ? S.versions.rows.slice().reverse() : shown()
   const m = next(list, x => keyOf(x) === S.at, by)
   if (m) select(keyOf(m))
@@ -50,18 +55,24 @@ export function pressed(e: KeyboardEvent) {
     s: () => set({ isSplit: !S.isSplit }),
     e: () => set({ unfolded: new Set([...S.unfolded, ...diffRows().flatMap(r => r.type === 'fold' ? [r.key] : [])]) }),
     h: () => S.versions ? set({ versions: undefined }) : S.path && showVersions(S.path),
+    a: toggleBlame,
+    E: () => { if (m?.rev && !m.pruned) exportState(m) },
     '/': () => document.getElementById('search')?.focus(),
     '?': () => set({ dialog: 'help' }),
     Escape: () => S.versions ? set({ versions: undefined }) : S.query ? search('') : set({ picks: new Map(), toast: undefined }),
   }
   if (!isButton) Object.assign(does, {
     ' ': () => { if (m && !S.page?.readOnly) h && canTakeBack(m) ? pickHunk(m, h) : pickTurn(m) },
-    Enter: () => { if (!S.page?.readOnly) previewPicks() },
-    ArrowDown: () => on.id === 'files' ? file(1) : on.id === 'turns' ? turn(1) : null,
-    ArrowUp: () => on.id === 'files' ? file(-1) : on.id === 'turns' ? turn(-1) : null,
+    Enter: () => {
+      const f = S.found?.list[S.foundAt]
+      if (f && S.picks.size === 0) show(f)
+      else if (!S.page?.readOnly) previewPicks()
+    },
+    ArrowDown: () => on.id === 'files' ? file(1) : turn(1),
+    ArrowUp: () => on.id === 'files' ? file(-1) : turn(-1),
   })
   if (S.versions && !isButton) Object.assign(does, { ArrowLeft: () => turn(1), ArrowRight: () => turn(-1) })
-  if (!isButton && (e.key === 'ArrowDown' || e.key === 'ArrowUp') && on.id !== 'files' && on.id !== 'turns') return
+  if (!isButton && (e.key === 'ArrowDown' || e.key === 'ArrowUp') && !/^(files|turns|found)$/.test(on.id)) return
   const fn = does[e.key]
   if (!fn) return
   e.preventDefault()

@@ -1,21 +1,27 @@
 // What the page knows and does. There is one state; whoever changes it has all drawn again.
-import { Failure, content, follow, get, hasToken, post } from './api'
-import { layOut, splitLines, type Piece, type Row } from './diff'
-import type { FileChange, Found, Hunk, Moment, OpenTurn, Page, Restored, ServerEvent, SessionList, SessionRow } from './types'
+import { Failure, archive, content, follow, get, hasToken, post } from './api'
+import { fromUnified, layOut, splitLines, type Piece, type Row } from './diff'
+import { rails, type Rail } from './graph'
+import type { BlameOwner, BlameRange, FileChange, Found, Hunk, Moment, OpenTurn, Page, Restored, ServerEvent, SessionList, SessionRow } from './types'
 
 export interface FilesOf { key: string; list: FileChange[]; error?: Failure; loading: boolean; took?: number }
 
 export interface DiffOf {
   key: string; path: string; loading: boolean; error?: Failure
   changes: FileChange[]; pieces: Piece[]; hunks: Hunk[]; images?: (string | null)[]; note?: string
+  moved?: Row[] // of a file that was moved: what of it has changed, as the engine says
 }
 
+// Blame is whose the lines of a file are, as the turn has left it.
+export interface Blame { key: string; of: BlameOwner[]; lines: number[]; error?: string } // of each line: a number in of
+
 // Picks are what is marked of a turn: all of it, files, or hunks.
-export interface Picks { turn: string; all: boolean; files: Set<string>; hunks: Map<string, string> }
+// A file that was moved is picked with where it was.
+export interface Picks { turn: string; all: boolean; files: Set<string>; from: Map<string, string>; hunks: Map<string, string> }
 
 export interface Ask { verb: 'revert' | 'restore' | 'undo' | 'redo'; args: Record<string, unknown>; what: string }
 
-export interface Preview { ask: Ask; answer?: Restored; error?: Failure; busy: boolean; waits?: boolean; changed?: boolean; onConflict: string; endTurn: boolean }
+export interface Preview { ask: Ask; answer?: Restored; error?: Failure; busy: boolean; waits?: boolean; changed?: boolean; onConflict: string; ends?: OpenTurn }
 
 export interface Toast { text: string; lines: string[]; canUndo?: boolean; isBad?: boolean; n: number }
 
@@ -36,6 +42,7 @@ export interface State {
   isAll: boolean
   query: string
   found?: { text: string; list: Found[]; loading: boolean; notAll?: string; error?: Failure }
+  foundAt: number
   at: string // key of the row that is chosen
   files: FilesOf
   path: string
@@ -43,12 +50,14 @@ export interface State {
   diff: DiffOf
   hunk: number
   isSplit: boolean
+  isBlamed: boolean
+  blame?: Blame
   unfolded: Set<string>
   picks: Map<string, Picks>
   reviewed: Set<string>
-  counts: Map<string, { added: number; deleted: number; contested: number; more: boolean }>
+  counts: Map<string, { added: number; deleted: number; contested: number; more: boolean } | null> // null: not known
   left: Map<string, number> // of a coverage: how many paths were left out
-  versions?: { path: string; rows: Moment[]; loading: boolean }
+  versions?: { rows: Moment[]; paths: Map<string, string>; loading: boolean } // and what the file was called at each
   preview?: Preview
   dialog: '' | 'help' | 'restores' | 'label' | 'name' | 'left'
   leftOut?: { path: string; reason: string }[]
@@ -62,7 +71,7 @@ const nothing: DiffOf = { key: '', path: '', loading: false, changes: [], pieces
 export const S: State = {
   phase: 'loading', isUp: true, root: '', sessions: [], session: '', sessionRoot: '', open: [], undoSeq: 0, redoSeq: 0,
   rows: [], isAll: false, query: '', at: '', files: { key: '', list: [], loading: false }, path: '', folded: new Set(),
-  diff: nothing, hunk: -1, isSplit: innerWidth > 1700, unfolded: new Set(), picks: new Map(), reviewed: new Set(),
+  diff: nothing, hunk: -1, isSplit: innerWidth > 1700, isBlamed: false, foundAt: 0, unfolded: new Set(), picks: new Map(), reviewed: new Set(),
   counts: new Map(), left: new Map(), dialog: '', said: '', pane: 'turns',
 }
 
@@ -102,6 +111,13 @@ export function shown(): Moment[] {
   return list
 }
 
+let railsOf: [Moment[], { rails: Rail[]; width: number }] | undefined
+// graph is what stands beside all rows.
+export function graph() {
+  if (railsOf?.[0] !== S.rows) railsOf = [S.rows, rails(S.rows)]
+  return railsOf[1]
+}
+
 // search sets what is searched for in prompts; what was found in contents goes.
 export const search = (query: string) => set({ query, found: undefined })
 
@@ -110,7 +126,7 @@ export async function find(text: string) {
   if (!text.trim() || !S.session) return
   const list: Found[] = []
   const isStill = () => S.found?.text === text && S.query === text
-  set({ found: { text, list, loading: true } })
+  set({ found: { text, list, loading: true }, foundAt: 0 })
   try {
     for (let cursor: string | undefined = ''; cursor !== undefined && list.length < 1000;) {
       const a: { found: Found[]; nextCursor?: string; notAll?: string } = await verb('find', { text, ignoreCase: text === text.toLowerCase(), limit: 200, cursor })
@@ -165,12 +181,15 @@ async function load() {
   }
 }
 
+let heard = 0 // how often the stream has said which turns are open
+
 export async function loadSessions(root: string) {
+  const was = heard
   const list = await get<SessionList>('/v1/sessions', { cwd: root })
   const sessions = list.sessions
   const same = sessions.find(s => s.session === S.session && s.root === S.sessionRoot)
   const first = same ?? sessions.find(s => s.root === root) ?? sessions[0]
-  set({ root, sessions, open: list.open })
+  set({ root, sessions, ...(was === heard ? { open: list.open } : {}) })
   if (first) await choose(first.session, first.root)
   else set({ session: '', sessionRoot: root, rows: [], isAll: true, at: '' })
 }
@@ -178,14 +197,17 @@ export async function loadSessions(root: string) {
 // choose shows a session.
 export async function choose(session: string, root: string) {
   const isOther = session !== S.session || root !== S.sessionRoot
-  if (isOther) set({ session, sessionRoot: root, rows: [], isAll: false, at: '', picks: new Map(), counts: new Map(), files: { key: '', list: [], loading: false }, path: '', diff: nothing, versions: undefined })
+  if (isOther) set({ session, sessionRoot: root, rows: [], isAll: false, at: '', picks: new Map(), counts: new Map(), files: { key: '', list: [], loading: false }, path: '', diff: nothing, versions: undefined, blame: undefined })
   await Promise.all([refresh(), loadLists()])
   if (isOther) loadReviewed()
 }
 
+let listed = 0
 async function loadLists() {
+  const number = ++listed, was = heard
   const list = await get<SessionList>('/v1/sessions', { cwd: S.sessionRoot, session: S.session })
-  set({ open: list.open, undoSeq: list.undoSeq ?? 0, redoSeq: list.redoSeq ?? 0, sessions: S.page?.all ? S.sessions : list.sessions })
+  if (number !== listed) return // a later answer knows more
+  set({ undoSeq: list.undoSeq ?? 0, redoSeq: list.redoSeq ?? 0, sessions: S.page?.all ? S.sessions : list.sessions, ...(was === heard ? { open: list.open } : {}) })
 }
 
 const pageSize = 200
@@ -195,7 +217,7 @@ let asked = 0
 // back since.
 async function refresh() {
   const number = ++asked
-  const list = await verb<{ snapshots: Moment[]; nextCursor?: string }>('get_snapshots', { newestFirst: true, limit: pageSize })
+  const list = await verb<{ snapshots: Moment[]; nextCursor?: string }>('get_snapshots', { newestFirst: true, branches: true, limit: pageSize })
   if (number !== asked) return
   const rows = list.snapshots
   const wasAtTop = S.at === '' || S.rows.length === 0
@@ -203,6 +225,24 @@ async function refresh() {
   set({ rows: [...rows, ...old], isAll: !list.nextCursor || old.length > 0 && S.isAll, cursor: String(rows.length + old.length) })
   if (wasAtTop && rows.length > 0) select(keyOf(rows.find(canTakeBack) ?? rows[0]))
   else if (S.at && chosen()) loadDiff()
+  if (!S.isAll) more()
+}
+
+// reread reads all rows again: what is on record of older ones is another.
+async function reread() {
+  const number = ++asked
+  const rows: Moment[] = []
+  let cursor: string | undefined = ''
+  while (cursor !== undefined && (rows.length < S.rows.length || !rows.length)) {
+    const list: { snapshots: Moment[]; nextCursor?: string } =
+      await verb('get_snapshots', { newestFirst: true, branches: true, limit: pageSize, cursor })
+    if (number !== asked) return
+    rows.push(...list.snapshots)
+    cursor = list.nextCursor
+  }
+  const wasPruned = chosen()?.pruned
+  set({ rows, cursor, isAll: cursor === undefined, counts: new Map() })
+  if (chosen()?.pruned !== wasPruned) loadFiles()
   if (!S.isAll) more()
 }
 
@@ -219,7 +259,7 @@ async function more() {
   while (!S.isAll && number === asked) {
     await new Promise(done => 'requestIdleCallback' in window ? requestIdleCallback(done, { timeout: 300 }) : setTimeout(done, 50))
     if (number !== asked) return
-    const list = await verb<{ snapshots: Moment[]; nextCursor?: string }>('get_snapshots', { newestFirst: true, limit: pageSize, cursor: S.cursor })
+    const list = await verb<{ snapshots: Moment[]; nextCursor?: string }>('get_snapshots', { newestFirst: true, branches: true, limit: pageSize, cursor: S.cursor })
     if (number !== asked) return
     const seen = new Set(S.rows.map(keyOf))
     set({ rows: [...S.rows, ...list.snapshots.filter(m => !seen.has(keyOf(m)))], cursor: list.nextCursor, isAll: !list.nextCursor })
@@ -229,7 +269,7 @@ async function more() {
 // select chooses a row.
 export function select(key: string) {
   if (key === S.at) return
-  set({ at: key, unfolded: new Set(), hunk: -1 })
+  set({ at: key, unfolded: new Set(), hunk: -1, ...(S.versions?.paths.has(key) ? { path: S.versions.paths.get(key)! } : {}) })
   clearTimeout(timer)
   timer = setTimeout(() => loadFiles(), 30) as unknown as number // who holds a key down waits for none
 }
@@ -248,7 +288,7 @@ async function loadFiles() {
     const list: FileChange[] = []
     for (let cursor: string | undefined = ''; cursor !== undefined;) {
       const d: { files: FileChange[]; nextCursor?: string } =
-        await verb('get_turn_diff', { rev: m.rev, detail: 'names', limit: 10_000, cursor })
+        await verb('get_turn_diff', { rev: m.rev, detail: 'names', renames: true, limit: 10_000, cursor })
       list.push(...d.files.filter(f => !(f.oldMode ?? '').startsWith('4') && !(f.newMode ?? '').startsWith('4')))
       cursor = d.nextCursor
     }
@@ -269,7 +309,7 @@ async function loadCounts(m: Moment, list: FileChange[]) {
   let cursor: string | undefined = ''
   for (let at = 0; cursor !== undefined && S.at === key && at < 2000;) {
     const d: { files: FileChange[]; nextCursor?: string } =
-      await verb('get_turn_diff', { rev: m.rev, detail: 'counts', limit: 200, cursor }).catch(() => ({ files: [] })) as never
+      await verb('get_turn_diff', { rev: m.rev, detail: 'counts', renames: true, limit: 200, cursor }).catch(() => ({ files: [] })) as never
     const known = new Map(list.map(f => [f.path + '\0' + f.piece, f]))
     for (const f of d.files) Object.assign(known.get(f.path + '\0' + f.piece) ?? {}, { added: f.added, deleted: f.deleted, binary: f.binary })
     cursor = d.nextCursor
@@ -284,11 +324,11 @@ export function count(m: Moment) {
   const key = keyOf(m)
   if (S.counts.has(key) || counting.has(key) || counting.size > 3 || !m.rev || m.pruned || m.kind !== 'step' && m.kind !== 'base') return
   counting.add(key)
-  verb<{ files: FileChange[]; nextCursor?: string }>('get_turn_diff', { rev: m.rev, detail: 'counts', limit: 300 }).then(d => {
+  verb<{ files: FileChange[]; nextCursor?: string }>('get_turn_diff', { rev: m.rev, detail: 'counts', renames: true, limit: 300 }).then(d => {
     let added = 0, deleted = 0, contested = 0
     for (const f of d.files) { added += f.added; deleted += f.deleted; contested += f.owner === 'contested' ? 1 : 0 }
     S.counts.set(key, { added, deleted, contested, more: !!d.nextCursor })
-  }, () => S.counts.set(key, { added: 0, deleted: 0, contested: 0, more: true })).finally(() => { counting.delete(key); set({}) })
+  }, () => S.counts.set(key, null)).finally(() => { counting.delete(key); set({}) })
   if (m.coverageHash && !S.left.has(m.coverageHash)) {
     S.left.set(m.coverageHash, 0)
     verb<{ omissions: { reason: string }[]; nextCursor?: string }>('get_coverage', { coverageHash: m.coverageHash, limit: 200, reasons: ['too-large', 'unreadable', 'unstable', 'budget'] })
@@ -302,6 +342,7 @@ export async function showLeftOut(m: Moment) {
 }
 
 export function openFile(path: string) {
+  if (path === S.path && S.diff.path === path) return set({ pane: 'diff' })
   set({ path, unfolded: new Set(), hunk: -1, pane: 'diff' })
   loadDiff()
 }
@@ -340,6 +381,8 @@ async function loadDiff() {
   }
   try {
     const read = (id: string | null) => id ? content(S.sessionRoot, id) : Promise.resolve(null)
+    const from = changes[0]?.renamedFrom
+    if (from) return await loadMoved(m, key, changes[0])
     const [hunks, ...sides] = await Promise.all([
       allHunks({ turns: [turnOf(m)], paths: [glob(path)] }),
       ...(isSame && !S.diff.loading ? [] : changes.flatMap(c => [read(c.oldHash), read(c.newHash)])),
@@ -369,9 +412,70 @@ async function loadDiff() {
     mustAgree(diff.pieces)
     set({ diff, hunk: hunkAt(mine), said: `${path}: ${mine.length} hunks` })
     requestAnimationFrame(() => performance.mark('diff'))
+    loadBlame()
   } catch (e) {
     if (S.diff.key === key) set({ diff: { ...nothing, key, path, changes, error: failureOf(e) } })
   }
+}
+
+// loadMoved shows a file that was moved: it goes back as a whole, under both names.
+async function loadMoved(m: Moment, key: string, c: FileChange) {
+  const from = c.renamedFrom!
+  const [hunks, d] = await Promise.all([
+    allHunks({ turns: [turnOf(m)], paths: [glob(c.path), glob(from)] }),
+    verb<{ files: FileChange[] }>('get_turn_diff', { rev: m.rev, renames: true, paths: [c.path] }),
+  ])
+  if (S.diff.key !== key) return
+  const both = hunks.filter(h => h.path === c.path || h.path === from)
+  const states = new Set(both.map(h => h.state))
+  const came = both.find(h => h.path === c.path) ?? both[0]
+  const now = d.files.find(f => f.path === c.path)
+  const of: Hunk[] = came ? [{ ...came, state: states.has('conflict') ? 'conflict' : states.size === 1 ? came.state : 'clean' }] : []
+  const note = !now || now.tooLong ? 'what has changed of it is too long to be shown' : now.binary ? 'it is no text' : ''
+  set({
+    diff: { ...nothing, key, path: c.path, changes: [c], hunks: of, note, moved: now ? bare(fromUnified(now.unifiedDiff ?? '')) : [] },
+    hunk: of.length - 1, said: `${c.path}: moved from ${from}`,
+  })
+  loadBlame()
+}
+
+// bare leaves out what the head says already.
+function bare(rows: Row[]): Row[] {
+  const list = rows.filter(r => r.type !== 'note' || !r.text.startsWith('rename '))
+  return list[0]?.type === 'part' ? list.slice(1) : list
+}
+
+// loadBlame finds out whose the lines of the file are that is shown, if that is wanted.
+async function loadBlame() {
+  const m = chosen()
+  const last = S.diff.changes[S.diff.changes.length - 1]
+  if (!S.isBlamed || !m?.rev || !last?.newHash || S.blame?.key === S.diff.key || S.diff.loading) return
+  const key = S.diff.key
+  set({ blame: { key, of: [], lines: [] } })
+  try {
+    const b = await verb<{ lines: number; ranges: BlameRange[] }>('blame', { path: S.diff.path, rev: m.rev })
+    if (S.diff.key !== key) return
+    const lines = new Array<number>(b.lines)
+    b.ranges.forEach((r, i) => lines.fill(i, r.start - 1, r.end))
+    set({ blame: { key, of: b.ranges.map(r => r.owner), lines }, said: 'whose the lines are is shown' })
+  } catch (e) { if (S.diff.key === key) set({ blame: { key, of: [], lines: [], error: failureOf(e).message } }) }
+}
+
+export function toggleBlame() {
+  set({ isBlamed: !S.isBlamed })
+  loadBlame()
+}
+
+// whose returns what a line's owner is called.
+export const whose = (o: BlameOwner): string =>
+  o.kind === 'turn' ? `${o.session === S.session ? '' : `${o.session} `}turn ${o.turn}` : o.kind === 'user' ? 'you'
+  : o.kind === 'contested' ? '! contested' : o.kind
+
+// goToOwner chooses the turn of a line, and stays with the file.
+export function goToOwner(o: BlameOwner) {
+  const m = S.rows.find(m => o.entry && (m.rev === o.entry || m.entryId === o.entry))
+  if (m) select(keyOf(m))
+  else toast(o.session && o.session !== S.session ? `It is of session ${o.session}` : 'It is not in the list of this session', [], true)
 }
 
 // hunkAt returns the number of the hunk that is to be shown; -1: there is none.
@@ -395,9 +499,16 @@ function mustAgree(pieces: Piece[]) {
   }
 }
 
+let movedOf: [DiffOf, Row[]] | undefined
 let laidOut: [DiffOf, boolean, Set<string>, Row[]] | undefined
 // diffRows are the rows of the file that is shown.
 export function diffRows(): Row[] {
+  if (S.diff.moved) {
+    if (movedOf?.[0] !== S.diff) {
+      movedOf = [S.diff, [...S.diff.hunks.map((hunk, index): Row => ({ type: 'hunk', hunk, index })), ...S.diff.moved]]
+    }
+    return movedOf[1]
+  }
   if (laidOut && laidOut[0] === S.diff && laidOut[1] === S.isSplit && laidOut[2] === S.unfolded) return laidOut[3]
   const rows = layOut(S.diff.pieces, S.isSplit, S.unfolded)
   laidOut = [S.diff, S.isSplit, S.unfolded, rows]
@@ -410,7 +521,7 @@ export const picksOf = (m: Moment | undefined): Picks | undefined => m && S.pick
 function change(m: Moment, fn: (p: Picks) => void) {
   const picks = new Map(S.picks)
   const old = picks.get(turnOf(m))
-  const p: Picks = { turn: turnOf(m), all: old?.all ?? false, files: new Set(old?.files), hunks: new Map(old?.hunks) }
+  const p: Picks = { turn: turnOf(m), all: old?.all ?? false, files: new Set(old?.files), from: new Map(old?.from), hunks: new Map(old?.hunks) }
   fn(p)
   if (p.all || p.files.size + p.hunks.size > 0) picks.set(p.turn, p)
   else picks.delete(p.turn)
@@ -418,28 +529,47 @@ function change(m: Moment, fn: (p: Picks) => void) {
 }
 
 export function pickTurn(m: Moment) {
-  if (canTakeBack(m)) change(m, p => { p.all = !p.all; p.files.clear(); p.hunks.clear() })
+  if (canTakeBack(m)) change(m, p => { p.all = !p.all; p.files.clear(); p.from.clear(); p.hunks.clear() })
+}
+
+// addFile and dropFile are about a file, and where it was before, if it was moved.
+function addFile(p: Picks, path: string) {
+  p.files.add(path)
+  const from = S.files.list.find(f => f.path === path)?.renamedFrom
+  if (from) p.from.set(from, path)
+}
+
+function dropFile(p: Picks, path: string): boolean {
+  for (const [from, to] of p.from) if (to === path) p.from.delete(from)
+  return p.files.delete(path)
+}
+
+function inFiles(p: Picks) {
+  if (!p.all) return
+  p.all = false
+  for (const f of S.files.list) addFile(p, f.path)
 }
 
 export function pickFile(m: Moment, path: string) {
   if (!canTakeBack(m)) return
   change(m, p => {
-    if (p.all) { p.all = false; for (const f of S.files.list) p.files.add(f.path) }
-    if (!p.files.delete(path)) p.files.add(path)
+    inFiles(p)
+    if (!dropFile(p, path)) addFile(p, path)
     for (const [id, of] of p.hunks) if (of === path) p.hunks.delete(id)
   })
 }
 
 export function pickHunk(m: Moment, h: Hunk) {
   if (!canTakeBack(m) || h.state === 'done') return
+  if (S.diff.moved) return pickFile(m, S.diff.path)
   change(m, p => {
-    if (p.all) { p.all = false; for (const f of S.files.list) p.files.add(f.path) }
-    if (p.files.delete(h.path)) for (const other of S.diff.hunks) if (other.state !== 'done') p.hunks.set(other.id, h.path)
+    inFiles(p)
+    if (dropFile(p, h.path)) for (const other of S.diff.hunks) if (other.state !== 'done') p.hunks.set(other.id, h.path)
     if (!p.hunks.delete(h.id)) p.hunks.set(h.id, h.path)
   })
 }
 
-export const isPicked = (p: Picks | undefined, h: Hunk) => !!p && (p.all || p.files.has(h.path) || p.hunks.has(h.id))
+export const isPicked = (p: Picks | undefined, h: Hunk) => !!p && (p.all || p.files.has(h.path) || p.from.has(h.path) || p.hunks.has(h.id))
 
 const n = (count: number, what: string) => `${count} ${what}${count === 1 ? '' : 's'}`
 
@@ -456,13 +586,13 @@ export async function previewPicks() {
   let picks = S.picks
   if (picks.size === 0) {
     if (!m || !canTakeBack(m)) return
-    picks = new Map([[turnOf(m), { turn: turnOf(m), all: true, files: new Set(), hunks: new Map() }]])
+    picks = new Map([[turnOf(m), { turn: turnOf(m), all: true, files: new Set(), from: new Map(), hunks: new Map() }]])
   }
   const list = [...picks.values()]
   const turns = list.map(p => p.turn)
   const args: Record<string, unknown> = { turns }
   try {
-    if (list.length === 1 && list[0].files.size > 0 && list[0].hunks.size === 0) args.paths = [...list[0].files].map(glob)
+    if (list.length === 1 && list[0].files.size > 0 && list[0].hunks.size === 0) args.paths = [...list[0].files, ...list[0].from.keys()].map(glob)
     else if (list.some(p => !p.all)) args.hunks = await hunksPicked(list, turns)
   } catch (e) { return toast(failureOf(e).message, [], true) }
   return preview({ verb: 'revert', args, what: `Take back ${pickedText(picks)}` })
@@ -484,16 +614,23 @@ export const previewGoBack = (m: Moment) => preview({ verb: 'restore', args: { t
 
 // canBringBack reports whether a turn comes back by itself: undo would do that next.
 export const canBringBack = (m: Moment) => !!m.takenBackSeq && m.takenBackSeq === S.undoSeq
-export const previewBringBack = (m: Moment) => preview({ verb: 'undo', args: {}, what: `Bring back ${nameOf(m)}` })
+// broughtBack are the turns that come back with it: the restore may have taken back others, too.
+export const broughtBack = (m: Moment) => S.rows.find(r => r.snapshotSeq === m.takenBackSeq)?.tookBack ?? [m.turnIndex]
+export const previewBringBack = (m: Moment) => preview({ verb: 'undo', args: {}, what: `Bring back ${turnList(broughtBack(m))}` })
+
+export const turnList = (turns: number[]) => `turn${turns.length === 1 ? '' : 's'} ${turns.slice(0, 5).join(', ')}${turns.length > 5 ? ', …' : ''}`
+
+// by is who is meant by what the engine calls somebody.
+export const by = (who: string) => who === 'user' ? 'you' : who === 'contested' ? '! contested' : who.replace(':', ' ')
 
 export const nameOf = (m: Moment): string =>
   isTurn(m) ? `turn ${m.turnIndex}` : m.kind === 'base' ? 'changes of yours' : m.kind
 
 export async function preview(ask: Ask, change: Partial<Preview> = {}) {
-  const p: Preview = { ask, busy: true, onConflict: 'keep', endTurn: false, ...change }
+  const p: Preview = { ask, busy: true, onConflict: 'keep', ...change }
   set({ preview: p })
   try {
-    const args = { ...ask.args, diffs: true, ...(p.onConflict !== 'keep' ? { onConflict: p.onConflict } : {}), ...(p.endTurn ? { endTurn: true } : {}) }
+    const args = { ...argsOf(p), diffs: true }
     const answer = ask.verb === 'undo' || ask.verb === 'redo'
       ? await verb<Restored>(ask.verb, { ...args, preview: true }) : await verb<Restored>(`${ask.verb}_preview`, args)
     if (S.preview?.ask === ask) set({ preview: { ...p, answer, busy: false } })
@@ -502,19 +639,23 @@ export async function preview(ask: Ask, change: Partial<Preview> = {}) {
   }
 }
 
+const argsOf = (p: Preview) =>
+  ({ ...p.ask.args, ...(p.onConflict !== 'keep' ? { onConflict: p.onConflict } : {}), ...(p.ends ? { endTurn: true } : {}) })
+
 // apply does what the preview shows, and nothing else.
 export async function apply() {
   const p = S.preview
   if (!p?.answer || p.busy) return
   set({ preview: { ...p, busy: true } })
-  const args = { ...p.ask.args, plan: p.answer.plan, ...(p.onConflict !== 'keep' ? { onConflict: p.onConflict } : {}), ...(p.endTurn ? { endTurn: true } : {}) }
   try {
-    const r = await verb<Restored>(p.ask.verb, args)
+    const of = p.ends ? '?' + new URLSearchParams({ turn: String(p.ends.turn), began: p.ends.began ?? '' }) : '' // that ends, and no other
+    const r = await verb<Restored>(p.ask.verb + of, { ...argsOf(p), plan: p.answer.plan })
     set({ preview: undefined, picks: new Map() })
     done(p.ask, r)
   } catch (e) {
     const error = failureOf(e)
-    if (error.code === 'other_plan') return preview(p.ask, { changed: true, onConflict: p.onConflict, endTurn: p.endTurn })
+    if (error.code === 'other_plan') return preview(p.ask, { changed: true, onConflict: p.onConflict, ends: p.ends })
+    if (error.code === 'turn_ended') return preview(p.ask, { changed: true, onConflict: p.onConflict })
     set({ preview: { ...p, busy: false, error } })
   }
 }
@@ -573,7 +714,22 @@ export async function label(text: string, m?: Moment) {
     await post('/v1/label', { cwd: S.sessionRoot, sessionId: S.session, label: text, rev: m ? turnOf(m) : '' })
     set({ dialog: '' })
     toast(m ? `${nameOf(m)} is “${text}”` : `Labelled “${text}”`)
-    after()
+    reread().catch(() => {})
+  } catch (e) { toast(failureOf(e).message, [failureOf(e).hint].filter(Boolean), true) }
+}
+
+// exportState saves the files as they were at a row.
+export async function exportState(m: Moment) {
+  const name = `${S.sessionRoot.split(/[\\/]/).pop() || 'files'}-${isTurn(m) ? `turn-${m.turnIndex}` : m.snapshotSeq ?? m.kind}.tar`
+  toast(`Exporting ${name}…`)
+  try {
+    const url = URL.createObjectURL(await archive(S.sessionRoot, S.session, m.rev ?? ''))
+    const a = document.createElement('a')
+    a.href = url
+    a.download = name
+    a.click()
+    setTimeout(() => URL.revokeObjectURL(url), 60_000)
+    toast(`${name} is in your downloads`, ['It has the files as they were at the end of it, and nothing else was changed.'])
   } catch (e) { toast(failureOf(e).message, [failureOf(e).hint].filter(Boolean), true) }
 }
 
@@ -598,17 +754,29 @@ export function review(h: Hunk) {
   if (!S.page?.readOnly) post('/v1/reviewed', { cwd: S.sessionRoot, ids: [h.id], is }).catch(e => toast(failureOf(e).message, [], true))
 }
 
-// showVersions shows the history of a file.
+// showVersions shows the history of a file, back over the names that it had.
 export async function showVersions(path: string) {
-  set({ versions: { path, rows: [], loading: true } })
+  const rows: Moment[] = []
+  const versions = { rows, paths: new Map<string, string>(), loading: true }
+  set({ versions })
   try {
-    const rows: Moment[] = []
-    for (let cursor: string | undefined = ''; cursor !== undefined;) {
-      const l: { snapshots: Moment[]; nextCursor?: string } = await verb('get_snapshots', { newestFirst: true, limit: 200, cursor, paths: [path] })
-      rows.push(...l.snapshots)
-      cursor = l.nextCursor
+    for (let name = path, before = Infinity; name;) {
+      for (let cursor: string | undefined = ''; cursor !== undefined;) {
+        const l: { snapshots: Moment[]; nextCursor?: string } = await verb('get_snapshots', { newestFirst: true, limit: 200, cursor, paths: [name] })
+        for (const m of l.snapshots) {
+          if ((m.snapshotSeq ?? 0) >= before) continue
+          rows.push(m)
+          versions.paths.set(keyOf(m), name)
+        }
+        cursor = l.nextCursor
+      }
+      const first = rows[rows.length - 1]
+      if (!first?.rev || (first.snapshotSeq ?? 0) >= before) break
+      before = first.snapshotSeq ?? 0
+      const d: { files: FileChange[] } = await verb('get_turn_diff', { rev: first.rev, renames: true, detail: 'names', paths: [name] })
+      name = d.files[0]?.renamedFrom ?? ''
     }
-    if (S.versions?.path === path) set({ versions: { path, rows: rows.reverse(), loading: false } })
+    if (S.versions === versions) set({ versions: { ...versions, rows: rows.reverse(), loading: false } })
   } catch (e) {
     set({ versions: undefined })
     toast(failureOf(e).message, [], true)
@@ -631,6 +799,12 @@ function told(e: ServerEvent) {
       }
       heardOf(e.open ?? [])
       break
+    case 'prune':
+      if (e.root === S.root || e.root === S.sessionRoot) soonAgain()
+      break
+    case 'label': // or nothing that is listed: of a long list the newest are read again
+      if (e.root === S.root || e.root === S.sessionRoot) S.session && S.rows.length <= 1000 ? soonAgain() : soon()
+      break
     case 'record':
       if (e.root === S.sessionRoot && !S.session || e.session === S.session && e.root === S.sessionRoot) soon()
       else if (e.root === S.root && !S.sessions.some(s => s.session === e.session)) soonSessions()
@@ -639,6 +813,7 @@ function told(e: ServerEvent) {
 }
 
 function heardOf(open: OpenTurn[]) {
+  heard++
   const mine = open.find(t => t.session === S.session)
   const was = S.open.find(t => t.session === S.session)
   set({ open, said: mine && !was ? `turn ${mine.turn} began` : !mine && was ? 'the turn has ended' : S.said })
@@ -653,6 +828,14 @@ async function soon() {
   isSoon = false
   if (!S.session) return load()
   await after()
+}
+
+let isAgain = false
+// soonAgain reads all rows again, but not for each of many records.
+function soonAgain() {
+  if (isAgain) return
+  isAgain = true
+  setTimeout(() => { isAgain = false; reread().then(loadLists).catch(() => {}) }, 300)
 }
 
 let isListing = false

@@ -21,12 +21,13 @@ export interface Moment {
   coverageHash?: string; snapshotSeq?: number; pruned?: boolean; time?: string; label?: string
   title?: string; agent?: string; model?: string; added: number; modified: number; deleted: number
   unknown?: string; interrupted?: boolean; goesOn?: boolean; partial?: boolean; takenBackSeq?: number
-  but?: string[]; without?: string[]; inPart?: string[]; elsewhere?: boolean; forkedFrom?: string
+  but?: string[]; without?: string[]; inPart?: string[]; elsewhere?: boolean; notIn?: boolean; prevSeq?: number; forkedFrom?: string
   tookBack?: number[]; reverts?: number[]; putBack?: number[]
 }
 
 export interface FileChange {
   path: string; pathBytes?: string; status: string; owner?: string; piece: number; pieces: number
+  renamedFrom?: string; similarity?: number; unifiedDiff?: string; tooLong?: boolean
   oldHash: string | null; newHash: string | null; oldMode?: string; newMode?: string
   oldSize?: number; newSize?: number; added: number; deleted: number; binary?: boolean
 }
@@ -41,6 +42,13 @@ export interface Found {
   entryId?: string; turn: number; session: string; path: string; before: number; after: number
   line: number; text: string; kind: string; rev?: string; time: string; title?: string; agent?: string
 }
+
+export interface BlameOwner {
+  kind: string; session?: string; turn: number; entry?: string; certainty?: string
+  title?: string; model?: string; agent?: string; time?: string; by?: string[]
+}
+
+export interface BlameRange { start: number; end: number; owner: BlameOwner }
 
 export interface PlannedFile {
   path: string; action: string; added: number; deleted: number; binary?: boolean

@@ -10,7 +10,7 @@ interface Props {
   showKey?: unknown // when this is another, show is brought into view
   onEnd?: () => void // the last row comes into view
   class?: string
-  wide?: boolean // rows may be wider than the list
+  wide?: true | number // rows may be wider than the list; of two columns so many characters each, which move together
   attrs?: HTMLAttributes<HTMLDivElement>
 }
 
@@ -19,6 +19,7 @@ const beyond = 6 // rows above and below what is seen
 export function Virtual(p: Props) {
   const box = useRef<HTMLDivElement>(null)
   const [top, setTop] = useState(0)
+  const [left, setLeft] = useState(0)
   const [size, setSize] = useState(600)
   const offsets = useOffsets(p.count, p.height)
   const total = offsets(p.count)
@@ -44,12 +45,13 @@ export function Virtual(p: Props) {
   const last = Math.min(p.count, at(offsets, p.count, top + size) + 1 + beyond)
   useLayoutEffect(() => { if (last >= p.count && p.count > 0) p.onEnd?.() }, [last >= p.count, p.count])
 
+  const columns = typeof p.wide === 'number' ? p.wide : 0
   const rows: ComponentChildren[] = []
   for (let i = first; i < last; i++) rows.push(p.row(i))
   return (
-    <div {...p.attrs} ref={box} class={`virtual ${p.class ?? ''}`} onScroll={e => setTop(e.currentTarget.scrollTop)}>
-      <div role="presentation" class="space" style={{ height: `${total}px` }}>
-        <div role="presentation" class={p.wide ? 'window wide' : 'window'} style={{ transform: `translateY(${offsets(first)}px)` }}>{rows}</div>
+    <div {...p.attrs} ref={box} class={`virtual ${p.class ?? ''}`} onScroll={e => { setTop(e.currentTarget.scrollTop); if (columns) setLeft(e.currentTarget.scrollLeft) }}>
+      <div role="presentation" class="space" style={{ height: `${total}px`, width: columns ? `calc(100% + max(0px, ${columns}ch + 7em - 50%))` : '' }}>
+        <div role="presentation" class={p.wide === true ? 'window wide' : 'window'} style={{ transform: `translateY(${offsets(first)}px)`, '--left': `${-left}px` }}>{rows}</div>
       </div>
     </div>
   )

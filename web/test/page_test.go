@@ -97,7 +97,7 @@ func TestActions(t *testing.T) {
 	mine := append([]string{"// mine"}, both...)
 	w.write("a.go", text(mine))
 	b.click(".turn", "change two functions")
-	b.click(".actions button", "Take back this turn")
+	b.click(".actions button", "Take back")
 	b.sees("sub/new.txt")
 	b.until(`document.querySelector("dialog button.go:not(:disabled)")`)
 	b.agree()
@@ -115,7 +115,7 @@ func TestActions(t *testing.T) {
 
 	// All since a turn.
 	b.click(".turn", "change two functions")
-	b.click(".actions button", "Take back all since")
+	b.click(".actions button", "Go back to here")
 	b.agree()
 	w.holds("other", "(other is not there)")
 	w.holds("a.go", text(append([]string{"// mine"}, one...)))
@@ -158,7 +158,7 @@ func TestConflict(t *testing.T) {
 	b := browse(t, w.address, 1400, 900)
 	b.chooses("both ends", "a.go")
 	b.until(`document.querySelector(".hunk.conflict")?.textContent.includes("conflict")`)
-	b.click(".actions button", "Take back this turn")
+	b.click(".actions button", "Take back")
 	b.sees("in conflict")
 	b.agree()
 	kept := append([]string(nil), zero...)
@@ -167,7 +167,7 @@ func TestConflict(t *testing.T) {
 	b.until(`document.querySelector(".toast") && !document.querySelector("dialog")`)
 	b.keys("u")
 	w.holds("a.go", text(mine))
-	b.click(".actions button", "Take back this turn")
+	b.click(".actions button", "Take back")
 	b.sees("in conflict")
 	eval[bool](b, `(() => { const s = document.querySelector(".conflicts select"); s.value = "theirs"; s.dispatchEvent(new Event("change", { bubbles: true })); return true })()`)
 	b.until(`!document.querySelector(".conflicts")`)
@@ -178,7 +178,7 @@ func TestConflict(t *testing.T) {
 	b.until(`document.querySelector(".toast") && !document.querySelector("dialog")`)
 	b.keys("u")
 	w.holds("a.go", text(mine))
-	b.click(".actions button", "Take back this turn")
+	b.click(".actions button", "Take back")
 	b.sees("in conflict")
 	mine[20] = "// mine, too"
 	w.write("a.go", text(mine))
@@ -244,8 +244,10 @@ func TestKeyboard(t *testing.T) {
 	b.types("2492 * 100")
 	b.sees("Nothing has")
 	b.keys("\r")
-	b.until(`document.querySelectorAll(".turn.found").length >= 1`)
-	b.click(".turn.found", "long.go")
+	b.until(`document.querySelectorAll(".turn.found").length >= 2`)
+	b.keys("j")
+	b.until(`document.querySelectorAll(".turn.found")[1].classList.contains("at")`)
+	b.keys("k", "\r")
 	b.until(`document.querySelector(".diff h2")?.textContent === "long.go"`)
 	b.keys(kb.Escape)
 	b.until(`document.querySelectorAll(".turn").length > 3`)
@@ -315,11 +317,11 @@ func TestLive(t *testing.T) {
 	b.until(`document.querySelector(".live")?.textContent.includes("and more")`)
 
 	// Not under the agent.
-	b.click(".actions button", "Take back this turn")
+	b.click(".actions button", "Take back")
 	b.agree()
 	b.sees("Wait for the end of the turn")
 	w.holds("a", "one\n2\n3\n")
-	b.click(".trouble button", "Wait for the end")
+	b.click("dialog .go", "Wait for the end")
 	b.sees("Waiting for the end of the open turn")
 	w.hook("PreToolUse", map[string]any{"tool_name": "Write", "tool_use_id": "2"})
 	w.write("b", "x\n")
@@ -335,11 +337,26 @@ func TestLive(t *testing.T) {
 		t.Fatalf("undo: %v: %s", err, out)
 	}
 	for _, page := range []*browser{b, tab} {
-		page.until(`[...document.querySelectorAll(".turn")].some(e => e.textContent.startsWith("undo"))`)
+		page.until(`[...document.querySelectorAll(".turn")].some(e => e.querySelector(".title").textContent.startsWith("undo"))`)
 	}
 	tab.click(".bar button", "Redo")
 	w.holds("a", "1\n2\n3\n")
-	b.until(`[...document.querySelectorAll(".turn")].some(e => e.textContent.startsWith("redo"))`)
+	b.until(`[...document.querySelectorAll(".turn")].some(e => e.querySelector(".title").textContent.startsWith("redo"))`)
+
+	// The agent was stopped, as by Esc: nobody says that its turn has ended, so the user does.
+	w.hook("UserPromptSubmit", map[string]any{"prompt": "never ends"})
+	w.hook("PreToolUse", map[string]any{"tool_name": "Write", "tool_use_id": "3"})
+	w.write("c", "half\n")
+	b.until(`document.querySelector(".live")?.textContent.includes("never ends")`)
+	b.click(".turn", "and more")
+	b.click(".actions button", "Take back")
+	b.sees("is open: nothing is taken back under it")
+	b.click(".trouble button", "end its turn")
+	b.sees("ends first")
+	b.agree()
+	w.holds("b", "(b is not there)")
+	w.holds("c", "half\n")
+	b.until(`!document.querySelector(".live") && [...document.querySelectorAll(".turn .title")].some(e => e.textContent.includes("never ends"))`)
 	b.quiet()
 	tab.quiet()
 }
@@ -383,9 +400,10 @@ func TestReadOnly(t *testing.T) {
 	w.serve("--read-only", "--all")
 	b := browse(t, w.address, 1400, 900)
 	b.chooses("first", "a.go")
+	b.until(`document.querySelector(".actions").textContent === "Export"`)
 	b.sees("read only")
 	b.keys(" ", "x", "t", "\r", "u", "b")
-	if eval[bool](b, `!!document.querySelector("dialog, .picked, .hunk input, .actions button, .toast")`) {
+	if eval[bool](b, `!!document.querySelector("dialog, .picked, .hunk input, .actions .go, .toast")`) {
 		t.Error("something is offered")
 	}
 	w.holds("a.go", text(changed(numbered(30), 3)))
@@ -489,6 +507,32 @@ func TestSwitch(t *testing.T) {
 			t.Fatalf("%s: it was %q before", title, got)
 		}
 	}
+	b.quiet()
+}
+
+// TestLate: an answer that is late does not take back what the stream has said since.
+func TestLate(t *testing.T) {
+	w := newWorld(t)
+	w.turn("first", "a", "1\n")
+	w.serve()
+	b := browse(t, w.address, 1400, 900)
+	b.sees("first")
+	eval[bool](b, `(() => { const real = window.fetch; window.late = 0; window.fetch = async (...args) => {
+		const r = await real(...args)
+		if (String(args[0]).startsWith("/v1/sessions")) { await new Promise(go => setTimeout(go, 700)); window.late++ }
+		return r
+	}; return true })()`)
+	w.turn("second", "a", "2\n")
+	b.sees("second")
+	w.begin("third")
+	b.until(`document.querySelector(".live")`)
+	b.until(`window.late > 0`)
+	time.Sleep(50 * time.Millisecond)
+	if !eval[bool](b, `!!document.querySelector(".live")`) {
+		t.Error("the turn that is open is gone")
+	}
+	w.end()
+	b.until(`!document.querySelector(".live")`)
 	b.quiet()
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"image/color"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,7 +16,11 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-var shots = flag.String("shots", "", "write pictures of the page into `DIR`")
+var (
+	shots   = flag.String("shots", "", "write pictures of the page into `DIR`")
+	format  = flag.String("format", "webp", "of the pictures: webp or png")
+	screens = flag.String("screens", "", "write pictures of all screens into `DIR`, as PNG")
+)
 
 const price = `package shop
 
@@ -87,7 +92,8 @@ func TestBroken(t *testing.T) {
 	b.keys("/")
 	b.types("math.Rnd")
 	b.keys("\r")
-	b.click(".turn.found", "math.Rnd")
+	b.until(`document.querySelector(".turn.found.at")`)
+	b.keys("\r")
 	b.until(`document.querySelectorAll(".hunk").length === 4 && document.querySelector(".hunk.at")`)
 	b.until(`document.querySelector(".hunk.at b").textContent === "line 13"`) // that is where it goes
 	b.keys(" ", "\r")
@@ -101,9 +107,9 @@ func TestShots(t *testing.T) {
 	if *shots == "" {
 		t.Skip("SKIPPED: it makes pictures; run with -shots DIR")
 	}
-	dir, err := filepath.Abs(filepath.Join("..", "..", *shots))
-	if err != nil {
-		t.Fatal(err)
+	dir := *shots
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join("..", "..", dir)
 	}
 	w := shopped(t)
 	w.serve()
@@ -112,7 +118,7 @@ func TestShots(t *testing.T) {
 		shoot := func(name string) {
 			t.Helper()
 			time.Sleep(700 * time.Millisecond) // what is counted is counted
-			b.webp(filepath.Join(dir, name+"-"+scheme+".webp"))
+			b.picture(filepath.Join(dir, name+"-"+scheme+"."+*format))
 		}
 		const turn = "Raise VAT"
 		b.sees("Say more in the comments")
@@ -140,6 +146,12 @@ func TestShots(t *testing.T) {
 		b.until(`document.querySelector(".scrubber input")`)
 		shoot("history")
 		b.keys("h")
+		eval[bool](b, `(document.querySelector(".turns .virtual").scrollTop = 0, true)`)
+		b.chooses("Say more in the comments", "price.go")
+		b.keys("e", "a")
+		b.until(`document.querySelectorAll(".owner button").length > 5`)
+		shoot("blame")
+		b.keys("a")
 		w.begin("Add gift cards that can be used several times")
 		b.until(`document.querySelector(".live")`)
 		eval[bool](b, `(document.querySelector(".turns .virtual").scrollTop = 0, true)`)
@@ -149,12 +161,111 @@ func TestShots(t *testing.T) {
 	}
 }
 
-// webp writes a picture of what is seen.
-func (b *browser) webp(file string) {
+// TestScreens makes pictures of all that the page can look like: 'make web-shots SCREENS=DIR'.
+func TestScreens(t *testing.T) {
+	if *screens == "" {
+		t.Skip("SKIPPED: it makes pictures; run with -screens DIR")
+	}
+	*format = "png"
+	w := shopped(t)
+	w.begin("Move the price, and draw a logo")
+	w.must(os.Rename(filepath.Join(w.dir, "price.go"), filepath.Join(w.dir, "cart", "price.go")))
+	w.write("cart/price.go", strings.Replace(w.read("cart/price.go"), "package shop", "package cart", 1))
+	w.write("logo.png", picture(t, color.RGBA{R: 200, G: 60, A: 255}))
+	w.end()
+	w.turn("Another logo", "logo.png", picture(t, color.RGBA{B: 200, G: 60, A: 255}))
+	w.turn("Look at it")
+	if out, err := w.command("--session", "s", "restore", "-y", "turn:26").CombinedOutput(); err != nil {
+		t.Fatalf("restore: %v: %s", err, out)
+	}
+	w.turn("Another way from there", "lang/40.txt", "x\n")
+	w.write("lang/40.txt", "mine\n")
+	w.serve()
+	for _, scheme := range []string{"light", "dark"} {
+		var b *browser
+		n := 0
+		shoot := func(name string) {
+			t.Helper()
+			time.Sleep(500 * time.Millisecond)
+			n++
+			b.picture(filepath.Join(*screens, fmt.Sprintf("%s-%02d-%s.png", scheme, n, name)))
+		}
+		b = browse(t, w.address, 1280, 760, colours(scheme))
+		b.sees("Another way from there")
+		b.click(".turn", "Another way from there")
+		b.until(`document.querySelector(".hunk")`)
+		shoot("branches")
+		b.keys("\r")
+		b.sees("in conflict")
+		shoot("conflict")
+		b.keys("\x1b")
+		b.click(".turn", "Move the price")
+		b.click(".file", "price.go")
+		b.sees("moved from")
+		shoot("moved")
+		b.click(".turn", "Another logo")
+		b.until(`document.querySelectorAll(".images img").length === 2`)
+		shoot("images")
+		b.keys("?")
+		shoot("keys")
+		b.keys("\x1b")
+		for button, name := range map[string]string{"Restores": "restores", "Label": "label"} {
+			b.click(".bar button", button)
+			shoot(name)
+			b.keys("\x1b")
+		}
+		b.keys("/")
+		b.types("nothing has this")
+		shoot("nothing-found")
+		b.keys("\r")
+		b.until(`document.querySelector(".turns .empty")?.textContent.includes("No change")`)
+		shoot("nothing-found-in-contents")
+		b.keys("\x1b", "\x1b")
+		w.begin("Is open")
+		b.until(`document.querySelector(".live")`)
+		b.click(".turn", "Another way from there")
+		b.until(`document.querySelector(".actions .go")`)
+		b.click(".actions .go", "")
+		b.until(`document.querySelector(".trouble")`)
+		shoot("an-open-turn")
+		b.keys("\x1b")
+		w.end()
+		for _, size := range [][3]int{{390, 800, 1}, {640, 380, 2}} {
+			b = browse(t, w.address, size[0], size[1], colours(scheme),
+				chromedp.EmulateViewport(int64(size[0]), int64(size[1]), chromedp.EmulateScale(float64(size[2]))))
+			what := fmt.Sprintf("%d-", size[0])
+			b.sees("Another way from there")
+			shoot(what + "turns")
+			b.click(".turn", "Another way from there")
+			b.until(`document.querySelector(".file")`)
+			shoot(what + "files")
+			b.click(".file", "40.txt")
+			b.until(`document.querySelector(".hunk")`)
+			shoot(what + "diff")
+			b.keys(" ", "\r")
+			b.until(`document.querySelector("dialog")`)
+			shoot(what + "preview")
+		}
+		b = browse(t, strings.Split(w.address, "#")[0], 1280, 760, colours(scheme))
+		b.sees("no token")
+		shoot("no-token")
+		empty := newWorld(t)
+		empty.serve()
+		b = browse(t, empty.address, 1280, 760, colours(scheme))
+		b.sees("No turn was recorded")
+		shoot("empty")
+		empty.stop(os.Kill)
+		b.sees("The engine is gone")
+		shoot("gone")
+	}
+}
+
+// picture writes a picture of what is seen.
+func (b *browser) picture(file string) {
 	b.Helper()
 	b.run(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 		quality := int64(80)
-		picture := page.CaptureScreenshotParams{Format: "webp", Quality: &quality}
+		picture := page.CaptureScreenshotParams{Format: page.CaptureScreenshotFormat(*format), Quality: &quality}
 		r, err := cdp.Call(ctx, t, page.CaptureScreenshot, picture)
 		if err != nil {
 			return err

@@ -133,7 +133,7 @@ func TestManyFiles(t *testing.T) {
 		t.Errorf("%d nodes, at most 2,000", nodes)
 	}
 	// All of them go, and come back.
-	b.click(".actions button", "Take back this turn")
+	b.click(".actions button", "Take back")
 	b.sees("deletes 5000")
 	b.agree()
 	b.sees("5000 files deleted")

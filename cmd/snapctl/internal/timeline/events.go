@@ -44,7 +44,7 @@ const (
 // An event is a line of the stream.
 type event struct {
 	N       uint64     `json:"n"`    // its number in this run of the server
-	Type    string     `json:"type"` // hello, turns, record or projects
+	Type    string     `json:"type"` // hello, turns, record, projects; prune and label: older records may be others now
 	Run     string     `json:"run,omitempty"`
 	Reset   bool       `json:"reset,omitempty"` // of hello: what was missed is not known
 	Root    string     `json:"root,omitempty"`
@@ -213,6 +213,7 @@ type watched struct {
 	segment   uint64 // newest of the journal; 0: there is none
 	size      int64
 	seq       uint64            // newest record; 0: not known
+	epoch     uint64            // of the store; 0: not known
 	journal   time.Time         // when a segment came or went
 	places    time.Time         // when a worktree came or went
 	turns     map[string]string // of each worktree: what its file of open turns looked like
@@ -383,7 +384,17 @@ func (l *looker) records(ctx context.Context, st *watched) {
 			break
 		}
 	}
-	if len(list) == 0 { // what others have pruned, or seals
+	was := st.epoch
+	if st.epoch, err = inside.Store(m).Epoch(); err != nil {
+		l.w.s.log.Debug("epoch not read", "store", st.dir, "err", err)
+	}
+	switch isNew := len(list) > 0; {
+	case was != st.epoch && (was != 0 || !isNew):
+		l.w.emit(event{Type: "prune", Root: st.root})
+	case !isNew: // what is on record was said again, with a label perhaps
+		l.w.emit(event{Type: "label", Root: st.root})
+	}
+	if len(list) == 0 {
 		return
 	}
 	st.seq = list[0].Seq

@@ -22,6 +22,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/boocode/filestore/client"
 	"github.com/boocode/filestore/cmd/snapctl/internal/verbs"
 	"github.com/boocode/filestore/internal/explain"
 	"github.com/boocode/filestore/internal/filediff"
@@ -35,12 +36,18 @@ import (
 // Options are the choices at New.
 type Options struct {
 	Engine    *manager.Engine
-	StoreRoot string       // the directory that holds the stores
-	Root      string       // real path of the one directory that is served; "": all that have a store
-	ReadOnly  bool         // nothing can be changed
-	Token     string       // that each request must carry
-	Version   string       // of the program
-	Logger    *slog.Logger // nil: nothing is logged
+	StoreRoot string // the directory that holds the stores
+	Root      string // real path of the one directory that is served; "": all that have a store
+	ReadOnly  bool   // nothing can be changed
+	Token     string // that each request must carry
+	Version   string // of the program
+
+	// Settle prepares the end of an open turn of a manager's session, so that the turn that ends is the
+	// one that somebody was asked about: until release is called nobody else records its end, or the
+	// begin of another. nil: nobody else does.
+	Settle func(ctx context.Context, m *manager.FileSnapshotManager, t *history.OpenTurn) (release func(), err error)
+
+	Logger *slog.Logger // nil: nothing is logged
 }
 
 // A Server is an [http.Handler]. Close ends its streams.
@@ -71,6 +78,7 @@ func New(opts *Options) *Server {
 	s.mux.HandleFunc("/v1/reviewed", s.reviewed)
 	s.route("POST", "/v1/export", s.export)
 	s.mux.HandleFunc("/v1/content", s.only("GET", s.content))
+	s.mux.HandleFunc("/v1/archive", s.only("GET", s.archive))
 	s.mux.HandleFunc("/v1/events", s.only("GET", s.watch.serve))
 	s.mux.HandleFunc("/", s.asset)
 	return s
@@ -306,8 +314,52 @@ func (s *Server) verb(r *http.Request) (any, error) {
 	if err := s.exists(r.Context(), of.CWD); err != nil {
 		return nil, err
 	}
+	release, err := s.settle(r, of, request)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	return verbs.Ask(r.Context(), s.opts.Engine, name, request)
 }
+
+// settle prepares the end of the session's open turn, if a request asks for that: of the turn that it
+// names by ?turn=N&began=TIME, or of none, if that has ended meanwhile.
+func (s *Server) settle(r *http.Request, of *client.Initialize, request []byte) (release func(), err error) {
+	var asks struct{ EndTurn, Preview bool }
+	if err := json.Unmarshal(request, &asks); err != nil {
+		return nil, explain.Errorf(explain.BadRequest, "body: %v", err)
+	}
+	if !asks.EndTurn || asks.Preview || allowed[r.PathValue("verb")] {
+		return func() {}, nil
+	}
+	m, err := manager.Open(r.Context(), of.CWD, &manager.Options{Engine: s.opts.Engine, Session: of.SessionID,
+		Detached: true})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	t, err := inside.Of(m).OpenTurn()
+	if err != nil {
+		return nil, err
+	}
+	began, berr := time.Parse(time.RFC3339Nano, r.FormValue("began"))
+	if t == nil || berr != nil || r.FormValue("turn") != strconv.Itoa(t.Turn) || !began.Equal(t.Began) {
+		return nil, turnEnded()
+	}
+	if s.opts.Settle == nil || t.Held {
+		return func() {}, nil
+	}
+	release, err = s.opts.Settle(r.Context(), m, t)
+	if errors.Is(err, ErrTurnEnded) {
+		err = turnEnded()
+	}
+	return release, err
+}
+
+// ErrTurnEnded: the turn that was to end has ended meanwhile.
+var ErrTurnEnded = errors.New("the turn has ended by itself; nothing was changed")
+
+func turnEnded() error { return refuse(http.StatusConflict, "turn_ended", "%v", ErrTurnEnded) }
 
 // exists returns an error if a directory has no history: whoever writes would begin one.
 func (s *Server) exists(ctx context.Context, root string) error {

@@ -1,9 +1,11 @@
 package timeline
 
 import (
+	"archive/tar"
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,9 +13,15 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/inside"
+	"github.com/boocode/filestore/internal/retain"
 	"github.com/boocode/filestore/manager"
 )
 
@@ -462,5 +470,270 @@ func TestAll(t *testing.T) {
 	}
 	if list, _ := os.ReadDir(w.stores); len(list) != 1 {
 		t.Errorf("stores: %v", list)
+	}
+}
+
+// TestOlderRecords: who listens is told that a prune may have dropped what is listed, and that
+// something on record has a name now.
+func TestOlderRecords(t *testing.T) {
+	w := newWorld(t, nil)
+	for i := range 4 {
+		w.turn(fmt.Sprint("turn ", i), "a", fmt.Sprint(i))
+	}
+	l := w.listen("")
+	w.next(l, func(e event) bool { return e.Type == "hello" })
+	w.turn("another", "a", "x\n")
+	w.next(l, func(e event) bool { return e.Type == "record" && e.Kind == "step" })
+	if status, answer := w.ask("POST", "/v1/label", fmt.Sprintf(`{"cwd":%q,"sessionId":"s","label":"l","rev":"turn:1"}`,
+		w.dir)); status != 200 {
+		t.Fatalf("label: %d %v", status, answer)
+	}
+	if e, _ := w.next(l, func(e event) bool { return e.Type == "label" }); e.Root != w.dir {
+		t.Errorf("a label: %+v", e)
+	}
+	m := w.runtime()
+	defer m.Close()
+	plan, err := retain.PlanPrune(t.Context(), inside.Store(m), &retain.Retention{KeepLast: 1})
+	if err == nil {
+		_, err = plan.Do(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e, _ := w.next(l, func(e event) bool { return e.Type == "prune" }); e.Root != w.dir {
+		t.Errorf("a prune: %+v", e)
+	}
+}
+
+// TestEndTurn: the turn that ends is the one that somebody was asked about, and hooks are kept out
+// meanwhile; one that has ended by itself ends nothing, and nothing is taken back.
+func TestEndTurn(t *testing.T) {
+	var settled, released int
+	var err error
+	w := newWorld(t, func(o *Options) {
+		o.Settle = func(context.Context, *manager.FileSnapshotManager, *history.OpenTurn) (func(), error) {
+			settled++
+			return func() { released++ }, err
+		}
+	})
+	w.turn("first", "a", "1\n")
+	// Nobody holds the turn: its hooks come in processes of their own.
+	m, oerr := manager.Open(t.Context(), w.dir, &manager.Options{StoreRoot: w.stores, Session: "s", Detached: true})
+	if oerr != nil {
+		t.Fatal(oerr)
+	}
+	defer m.Close()
+	if _, err := m.OnTurnStart(t.Context(), &manager.Turn{Title: "is open"}); err != nil {
+		t.Fatal(err)
+	}
+	w.write("a", "2\n")
+	_, sessions := w.ask("GET", "/v1/sessions?session=s&cwd="+w.dir, "")
+	open := sessions["open"].([]any)[0].(map[string]any)
+	revert := func(verb, turn, began, more string) (int, string) {
+		status, answer := w.ask("POST", fmt.Sprintf("/v1/verbs/%s?turn=%s&began=%s", verb, turn, began),
+			fmt.Sprintf(`{"cwd":%q,"sessionId":"s","ownLog":true,"turns":["turn:0"]%s}`, w.dir, more))
+		return status, codeOf(answer)
+	}
+	began := open["began"].(string)
+	if status, code := revert("revert", "1", began, ""); status != 409 || code != "turn_open" {
+		t.Errorf("with an open turn: %d %s", status, code)
+	}
+	if status, code := revert("revert_preview", "", "", `,"endTurn":true`); status != 200 {
+		t.Errorf("a preview: %d %s", status, code)
+	}
+	for _, of := range [][2]string{{"0", began}, {"1", "2020-01-01T00:00:00Z"}, {"1", ""}, {"", ""}} {
+		if status, code := revert("revert", of[0], of[1], `,"endTurn":true`); status != 409 || code != "turn_ended" {
+			t.Errorf("another turn, %q: %d %s", of, status, code)
+		}
+	}
+	err = ErrTurnEnded
+	if status, code := revert("revert", "1", began, `,"endTurn":true`); status != 409 || code != "turn_ended" {
+		t.Errorf("a turn that ends meanwhile: %d %s", status, code)
+	}
+	w.holds("a", "2\n")
+	if settled, err = 0, nil; released != 0 {
+		t.Errorf("released %d times", released)
+	}
+	if status, code := revert("revert", "1", began, `,"endTurn":true,"onConflict":"theirs"`); status != 200 {
+		t.Errorf("revert: %d %s", status, code)
+	}
+	if settled != 1 || released != 1 {
+		t.Errorf("settled %d times, and released %d times", settled, released)
+	}
+	if _, sessions := w.ask("GET", "/v1/sessions?session=s&cwd="+w.dir, ""); len(sessions["open"].([]any)) != 0 {
+		t.Errorf("it is open: %v", sessions["open"])
+	}
+}
+
+// TestArchive: the files come as they were at a turn, whatever they are called; where one cannot be
+// read nothing is sent that would look like all of them.
+func TestArchive(t *testing.T) {
+	w := newWorld(t, nil)
+	const odd = "bad\xff name"
+	w.write("a", "1\n")
+	w.write(odd, "odd\n")
+	if err := errors.Join(os.Mkdir(filepath.Join(w.dir, "d"), 0o755), os.Symlink("../a", filepath.Join(w.dir, "d", "l")),
+		os.Chmod(filepath.Join(w.dir, "a"), 0o750)); err != nil {
+		t.Fatal(err)
+	}
+	w.turn("first", "b", strings.Repeat("long\n", 10_000))
+	w.turn("second", "a", "2\n")
+	read := func(rev string) map[string]string {
+		t.Helper()
+		status, answer := w.ask("GET", "/v1/archive?cwd="+w.dir+"&session=s&rev="+rev, "")
+		if status != 200 {
+			t.Fatalf("%s: %d %v", rev, status, answer)
+		}
+		files := make(map[string]string)
+		for r := tar.NewReader(strings.NewReader(answer["text"].(string))); ; {
+			h, err := r.Next()
+			if err == io.EOF {
+				return files
+			}
+			b, rerr := io.ReadAll(r)
+			if err = errors.Join(err, rerr); err != nil {
+				t.Fatal(err)
+			}
+			name := strings.TrimPrefix(h.Name, filepath.Base(w.dir)+"/")
+			files[name] = fmt.Sprintf("%c%o %d %s%.4s", h.Typeflag, h.Mode, len(b), h.Linkname, b)
+		}
+	}
+	want := map[string]string{"": "5755 0 ", "a": "0750 2 1\n", "b": "0644 50000 long", odd: "0644 4 odd\n", "d/": "5755 0 ",
+		"d/l": "2777 0 ../a"}
+	if d := cmp.Diff(want, read("turn:0")); d != "" {
+		t.Errorf("turn:0: %s", d)
+	}
+	if want["a"] = "0750 2 2\n"; cmp.Diff(want, read("turn:1")) != "" {
+		t.Errorf("turn:1: %s", cmp.Diff(want, read("turn:1")))
+	}
+	if status, _ := w.ask("GET", "/v1/archive?cwd="+w.dir+"&session=s&rev=turn:9", ""); status == 200 {
+		t.Error("turn:9 is there")
+	}
+	if status, answer := w.ask("GET", "/v1/archive?cwd=/&session=s", ""); codeOf(answer) != "forbidden" {
+		t.Errorf("another directory: %d %v", status, answer)
+	}
+	packs, err := filepath.Glob(filepath.Join(w.stores, "*", "packs", "*.pack"))
+	if err != nil || len(packs) == 0 {
+		t.Fatalf("packs: %v, %v", packs, err)
+	}
+	for _, pack := range packs {
+		if err := os.Truncate(pack, 200); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if status, answer := w.ask("GET", "/v1/archive?cwd="+w.dir+"&session=s&rev=turn:0", ""); status < 400 {
+		t.Errorf("with a damaged store: %d %.200v", status, answer)
+	}
+}
+
+// TestRenames: a file that was moved is one row, with where it was, and what has changed of it.
+func TestRenames(t *testing.T) {
+	w := newWorld(t, nil)
+	lines := strings.Repeat("the same line\n", 20)
+	w.write("old", lines+"end\n")
+	w.write("gone", "something else\n")
+	m := w.runtime()
+	_, err := m.OnTurnStart(t.Context(), nil)
+	err = errors.Join(err, os.Rename(filepath.Join(w.dir, "old"), filepath.Join(w.dir, "new")),
+		os.Remove(filepath.Join(w.dir, "gone")))
+	w.write("new", lines+"another end\n")
+	if err == nil {
+		_, err = m.OnTurnEnd(t.Context(), nil)
+	}
+	if err = errors.Join(err, m.Close()); err != nil {
+		t.Fatal(err)
+	}
+	files := func(fields string) (list []string) {
+		_, d := w.verb("get_turn_diff", fields)
+		for _, f := range d["files"].([]any) {
+			f := f.(map[string]any)
+			list = append(list, fmt.Sprint(f["path"], " ", f["status"], " ", f["renamedFrom"], " +", f["added"], " -", f["deleted"]))
+		}
+		return list
+	}
+	if d := cmp.Diff([]string{"gone deleted <nil> +0 -1", "new added <nil> +21 -0", "old deleted <nil> +0 -21"},
+		files(`,"detail":"counts"`)); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff([]string{"gone deleted <nil> +0 -1", "new renamed old +1 -1"},
+		files(`,"detail":"counts","renames":true`)); d != "" {
+		t.Error(d)
+	}
+	_, d := w.verb("get_turn_diff", `,"renames":true,"paths":["new"]`)
+	text := d["files"].([]any)[0].(map[string]any)["unifiedDiff"].(string)
+	if !strings.Contains(text, "rename from old\nrename to new\n") || !strings.Contains(text, "-end\n+another end\n") {
+		t.Errorf("diff: %s", text)
+	}
+}
+
+// TestBranches: each turn says on what it builds.
+func TestBranches(t *testing.T) {
+	w := newWorld(t, nil)
+	w.turn("first", "a", "1\n")
+	w.turn("second", "a", "2\n")
+	if status, answer := w.verb("restore", `,"target":"turn:0"`); status != 200 {
+		t.Fatalf("restore: %d %v", status, answer)
+	}
+	w.turn("third", "a", "3\n")
+	_, list := w.verb("get_snapshots", `,"newestFirst":true,"branches":true`)
+	bySeq, on := make(map[any]any), make(map[any]any)
+	for _, row := range list["snapshots"].([]any) {
+		row := row.(map[string]any)
+		bySeq[row["snapshotSeq"]] = row["turnIndex"]
+	}
+	for _, row := range list["snapshots"].([]any) {
+		row := row.(map[string]any)
+		on[row["turnIndex"]] = bySeq[row["prevSeq"]]
+	}
+	if on[2.0] != 0.0 || on[1.0] != 0.0 || on[0.0] != -1.0 {
+		t.Errorf("what turns build on: %v", on)
+	}
+	if status, _ := w.verb("get_snapshots", `,"branches":true`); status != 400 {
+		t.Errorf("branches, oldest first: %d", status)
+	}
+}
+
+// TestReviewed: marks of pages that mark at once are all there, stay, and go alone.
+func TestReviewed(t *testing.T) {
+	w := newWorld(t, nil)
+	mark := func(is bool, ids ...string) int {
+		b, err := json.Marshal(map[string]any{"cwd": w.dir, "ids": ids, "is": is})
+		if err != nil {
+			t.Error(err)
+		}
+		status, _ := w.ask("POST", "/v1/reviewed", string(b))
+		return status
+	}
+	marks := func() (list []any) {
+		_, answer := w.ask("GET", "/v1/reviewed?cwd="+w.dir, "")
+		list, _ = answer["ids"].([]any)
+		return list
+	}
+	if status := mark(true, "x"); status == 200 || len(marks()) != 0 {
+		t.Errorf("without a store: %d, %v", status, marks())
+	}
+	w.turn("first", "a", "1\n")
+	const pages, each = 4, 25
+	var group sync.WaitGroup
+	for page := range pages {
+		group.Go(func() {
+			for i := range each {
+				if status := mark(true, fmt.Sprintf("%d-%d", page, i)); status != 200 {
+					t.Errorf("mark: %d", status)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if n := len(marks()); n != pages*each {
+		t.Errorf("%d marks, want %d", n, pages*each)
+	}
+	if status := mark(false, "0-0", "1-1", "none"); status != 200 || len(marks()) != pages*each-2 {
+		t.Errorf("taken away: %d, %d marks", status, len(marks()))
+	}
+	for _, bad := range [][]string{nil, {""}, {strings.Repeat("x", maxReviewedID+1)}} {
+		if status := mark(true, bad...); status != 400 {
+			t.Errorf("%q: %d", bad, status)
+		}
 	}
 }

@@ -33,6 +33,7 @@ type SnapshotsOf struct {
 	Page
 	NewestFirst bool     `json:"newestFirst,omitempty"` // and no more of it is read than is asked for
 	Paths       []string `json:"paths,omitempty"`       // only what has changed something at these, or below them
+	Branches    bool     `json:"branches,omitempty"`    // turns of all branches of the conversation, and what each builds on
 }
 
 // A Snapshot is a line of a session's history.
@@ -62,6 +63,8 @@ type Snapshot struct {
 	Without      []string `json:"without,omitempty"`      // of a turn that is in: paths at which it is not, or in part
 	InPart       []string `json:"inPart,omitempty"`       // those of both lists at which a part of it is in, and a part is not
 	Elsewhere    bool     `json:"elsewhere,omitempty"`    // on another branch of the conversation
+	NotIn        bool     `json:"notIn,omitempty"`        // and what it did is not in: only with branches it is listed
+	Prev         uint64   `json:"prevSeq,omitempty"`      // with branches: snapshotSeq of the turn, or start, that it builds on
 	ForkedFrom   string   `json:"forkedFrom,omitempty"`   // the session whose turn it is, or that a fork began from
 	TookBack     []int    `json:"tookBack,omitempty"`     // turns that a restore took back
 	Reverts      []int    `json:"reverts,omitempty"`      // turns that it was asked to take back by name
@@ -207,10 +210,13 @@ func snapshots(ctx context.Context, s *Session, p *SnapshotsOf) (*Snapshots, err
 	}
 	answer := &Snapshots{Snapshots: []Snapshot{}}
 	if p.NewestFirst {
+		if p.Branches {
+			ctx = inside.WithAllBranches(ctx)
+		}
 		return answer, s.newestMoments(ctx, answer, paths, from, to)
 	}
-	if len(paths) > 0 {
-		return nil, explain.Errorf(explain.BadRequest, "paths: only with newestFirst")
+	if len(paths) > 0 || p.Branches {
+		return nil, explain.Errorf(explain.BadRequest, "paths, branches: only with newestFirst")
 	}
 	all, err := s.moments(ctx, from == 0)
 	if err != nil {
@@ -276,8 +282,8 @@ func newSnapshot(mo *manager.Moment) Snapshot {
 		Kind: mo.Kind, TreeHash: mo.Tree, Added: mo.Added, Modified: mo.Modified, Deleted: mo.Deleted,
 		Unknown: mo.Unknown, Interrupted: mo.Interrupted, GoesOn: mo.GoesOn, Partial: mo.Partial,
 		But: mo.But, Without: mo.Without, InPart: mo.InPart,
-		Title: mo.Title, Agent: mo.Agent, Model: mo.Model, Elsewhere: mo.Elsewhere, ForkedFrom: mo.ForkedFrom,
-		TookBack: mo.TookBack, PutBack: mo.PutBack, Reverts: mo.Reverts}
+		Title: mo.Title, Agent: mo.Agent, Model: mo.Model, Elsewhere: mo.Elsewhere, NotIn: mo.NotIn, Prev: mo.Prev,
+		ForkedFrom: mo.ForkedFrom, TookBack: mo.TookBack, PutBack: mo.PutBack, Reverts: mo.Reverts}
 	if s := mo.TakenBack; s != nil {
 		line.TakenBack = s.Seq
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -26,6 +27,7 @@ type TurnDiffOf struct {
 	Paths   []string `json:"paths,omitempty"`   // only these, and what is below them
 	Context int      `json:"context,omitempty"` // unchanged lines around each change; negative for none; default 3
 	Detail  Detail   `json:"detail,omitempty"`  // default "diffs"
+	Renames bool     `json:"renames,omitempty"` // a file that was moved is one change, at the path to which it came
 }
 
 // A Detail says how much is said of each file.
@@ -64,13 +66,16 @@ type TurnDiff struct {
 // TurnChange is what a turn did to a path, or a piece of it.
 type TurnChange struct {
 	Path        string        `json:"path"`
-	PathBytes   []byte        `json:"pathBytes,omitempty"` // if it is not UTF-8
-	Status      string        `json:"status"`
-	Owner       manager.Owner `json:"owner,omitempty"` // whose; of what no turn did offline or other, too
-	Piece       int           `json:"piece"`           // from 1
-	Pieces      int           `json:"pieces"`          // more than 1: somebody else has changed it between them
-	OldHash     *store.ID     `json:"oldHash"`         // null: absent
-	NewHash     *store.ID     `json:"newHash"`         // null: absent
+	PathBytes   []byte        `json:"pathBytes,omitempty"`   // if it is not UTF-8
+	Status      string        `json:"status"`                // "renamed", too, with renames
+	From        string        `json:"renamedFrom,omitempty"` // of a renamed one: the path at which the old side was
+	FromBytes   []byte        `json:"renamedFromBytes,omitempty"`
+	Similarity  int           `json:"similarity,omitempty"` // of its sides, in percent
+	Owner       manager.Owner `json:"owner,omitempty"`      // whose; of what no turn did offline or other, too
+	Piece       int           `json:"piece"`                // from 1
+	Pieces      int           `json:"pieces"`               // more than 1: somebody else has changed it between them
+	OldHash     *store.ID     `json:"oldHash"`              // null: absent
+	NewHash     *store.ID     `json:"newHash"`              // null: absent
 	OldSize     int64         `json:"oldSize,omitempty"`
 	NewSize     int64         `json:"newSize,omitempty"`
 	OldMode     string        `json:"oldMode,omitempty"` // as git has it
@@ -106,7 +111,11 @@ func turnDiff(ctx context.Context, s *Session, p *TurnDiffOf) (*TurnDiff, error)
 	answer := &TurnDiff{EntryID: d.EntryID, TurnIndex: d.TurnIndex, Kind: d.Kind, Unknown: d.Unknown,
 		Title: d.Title, Agent: d.Agent, Model: d.Model, Files: []TurnChange{}}
 	files, i, length := NewComparison(s.FileSnapshotManager), 0, 0
-	for _, c := range d.Changes {
+	changes, err := files.pair(ctx, d.Changes, p.Renames)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range changes {
 		if !IsBelow(c.Path, paths) {
 			continue
 		}
@@ -116,7 +125,7 @@ func turnDiff(ctx context.Context, s *Session, p *TurnDiffOf) (*TurnDiff, error)
 		var text []byte
 		var stat filediff.Stat
 		if p.Detail != Names && i <= to {
-			text, stat, err = files.text(ctx, &c.Difference, p)
+			text, stat, err = files.text(ctx, &c, p)
 		}
 		if err != nil {
 			return nil, err
@@ -145,11 +154,12 @@ func (s *Session) treePaths(args []string) (paths []string, err error) {
 
 // text returns a change as people read it, if that is asked for, and counts its lines; nothing of
 // a directory, and where only what is captured has changed.
-func (c *Comparison) text(ctx context.Context, d *tree.Difference, p *TurnDiffOf) ([]byte, filediff.Stat, error) {
+func (c *Comparison) text(ctx context.Context, of *movedChange, p *TurnDiffOf) ([]byte, filediff.Stat, error) {
+	d := &of.Difference
 	if trees.ModeOf(d).IsDir() || d.Status == tree.Captured || d.Status == tree.Uncaptured {
 		return nil, filediff.Stat{}, nil
 	}
-	old, new, err := c.Files(ctx, "", d)
+	old, new, err := c.Files(ctx, of.from, d)
 	if err != nil {
 		return nil, filediff.Stat{}, fmt.Errorf("diff of %q: %w", d.Path, err)
 	}
@@ -160,10 +170,52 @@ func (c *Comparison) text(ctx context.Context, d *tree.Difference, p *TurnDiffOf
 	return unified, filediff.Count(old, new), nil
 }
 
-func newTurnChange(c *manager.TurnChange, text []byte, stat filediff.Stat) TurnChange {
+// A movedChange is what a turn did to a path; from is where the old side was, if that was another one.
+type movedChange struct {
+	manager.TurnChange
+	from       string
+	similarity int // of the sides, in percent
+}
+
+// pair makes one change of a file that was deleted and one that was added and is the same, moved, if
+// that is asked for. One that somebody else has changed within the turn is not looked at.
+func (c *Comparison) pair(ctx context.Context, changes []manager.TurnChange, isAsked bool) ([]movedChange, error) {
+	list, diffs := make([]movedChange, len(changes)), make([]tree.Difference, len(changes))
+	for i, change := range changes {
+		if list[i].TurnChange = change; change.Pieces == 1 {
+			diffs[i] = change.Difference
+		}
+	}
+	if !isAsked {
+		return list, nil
+	}
+	renames, _, err := trees.Renames(diffs, filediff.MaxText, func(d *tree.Difference, e *tree.Entry) ([]byte, error) {
+		b, err := c.Content(ctx, d, e)
+		if trees.IsLoss(err) { // it is like nothing else
+			return nil, nil
+		}
+		return b, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	gone := make(map[string]bool)
+	for _, r := range renames {
+		to := &list[r.To]
+		to.Old, to.from, to.similarity = diffs[r.From].Old, diffs[r.From].Path, r.Similarity
+		gone[to.from] = true
+	}
+	return slices.DeleteFunc(list, func(of movedChange) bool { return gone[of.Path] }), nil
+}
+
+func newTurnChange(c *movedChange, text []byte, stat filediff.Stat) TurnChange {
 	t := TurnChange{Path: c.Path, PathBytes: words.BytesUnlessText(c.Path), Status: c.Status.String(), Owner: c.Owner,
+		From: c.from, FromBytes: words.BytesUnlessText(c.from), Similarity: c.similarity,
 		Piece: c.Piece, Pieces: c.Pieces, Added: stat.Added, Deleted: stat.Deleted, Binary: stat.Binary,
 		UnifiedDiff: string(text)}
+	if c.from != "" {
+		t.Status = "renamed"
+	}
 	if c.Old != nil {
 		t.OldSize = c.Old.Size
 		t.OldHash, t.OldMode = &c.Old.ID, strconv.FormatUint(uint64(filediff.GitMode(c.Old.Mode)), 8)
