@@ -42,7 +42,8 @@ func TestMoved(t *testing.T) {
 	b.click(".file", "new.go")
 	b.until(`document.querySelectorAll(".minus").length === 1 && document.querySelectorAll(".plus").length === 1`)
 	b.sees("moved from old.go, 9")
-	if row := eval[string](b, `document.querySelector(".file.at").innerText`); !strings.HasPrefix(row, "☐\nR\nnew.go ← old.go") {
+	row := eval[string](b, `document.querySelector(".file.at").innerText`)
+	if !strings.HasPrefix(row, "☐\nR\nnew.go ← old.go") {
 		t.Errorf("row: %q", row)
 	}
 	b.keys(" ")
@@ -61,7 +62,8 @@ func TestMoved(t *testing.T) {
 	b.sees("change 2 of 4: turn 1")
 	b.keys(kb.ArrowLeft)
 	b.sees("change 1 of 4: turn 0")
-	b.until(`document.querySelector(".diff h2").textContent === "old.go" && document.querySelector(".minus code")?.textContent.includes("line2()")`)
+	b.until(`document.querySelector(".diff h2").textContent === "old.go" &&
+		document.querySelector(".minus code")?.textContent.includes("line2()")`)
 	b.quiet()
 }
 
@@ -79,14 +81,16 @@ func TestBlame(t *testing.T) {
 	b := browse(t, w.address, 1400, 900)
 	b.chooses("the ninth line", "a.go")
 	b.keys("e", "a")
-	owners := `[...document.querySelectorAll(".line")].filter(e => !e.querySelector(".minus")).map(e => e.querySelector(".owner")?.textContent)`
+	owners := `[...document.querySelectorAll(".line")].filter(e => !e.querySelector(".minus"))
+		.map(e => e.querySelector(".owner")?.textContent)`
 	b.until(owners + `.join() === "before,,turn 0,before,,you,before,,turn 1,before,,"`)
 	b.keys("s")
 	b.until(`document.querySelector(".code.split .owner")`)
 	b.until(owners + `.filter(Boolean).length >= 6`)
 	b.keys("s")
 	b.click(".owner button", "turn 0")
-	b.until(`document.querySelector(".turn.at")?.textContent.includes("the third line") && document.querySelector(".minus code")?.textContent.includes("line2()")`)
+	b.until(`document.querySelector(".turn.at")?.textContent.includes("the third line") &&
+		document.querySelector(".minus code")?.textContent.includes("line2()")`)
 	b.keys("e")
 	b.until(owners + `.join() === "before,,turn 0,before,,,,,,,,"`)
 	b.click(".group button", "Blame")
@@ -110,7 +114,8 @@ func TestGraph(t *testing.T) {
 	}
 	w.turn("another way", "a", "3\n")
 	rail := func(title, of string) string {
-		return fmt.Sprintf(`[...document.querySelectorAll(".turn")].find(e => e.textContent.includes(%q))?.querySelector(%q)`, title, of)
+		return fmt.Sprintf(`[...document.querySelectorAll(".turn")].find(e => e.textContent.includes(%q))
+			?.querySelector(%q)`, title, of)
 	}
 	b.until(rail("another way", ".rail .sign.in.lane0"))
 	b.until(rail("one way", ".rail .sign.off.lane1"))
@@ -134,8 +139,9 @@ func TestExport(t *testing.T) {
 	b.chooses("first", "b")
 	b.click(".actions button", "Export")
 	b.sees("shop-turn-0.tar is in your downloads")
-	var files string
-	for late := time.Now().Add(10 * time.Second); files != "a=1\n dir/b=b\n " && time.Now().Before(late); time.Sleep(20 * time.Millisecond) {
+	const want = "a=1\n dir/b=b\n "
+	files, late := "", time.Now().Add(10*time.Second)
+	for ; files != want && time.Now().Before(late); time.Sleep(20 * time.Millisecond) {
 		files = ""
 		content, _ := os.ReadFile(filepath.Join(dir, "shop-turn-0.tar")) // it is there when it is whole
 		for r := tar.NewReader(bytes.NewReader(content)); ; {
@@ -149,7 +155,7 @@ func TestExport(t *testing.T) {
 			}
 		}
 	}
-	if files != "a=1\n dir/b=b\n " {
+	if files != want {
 		t.Errorf("exported: %q", files)
 	}
 	w.holds("a", "2\n")
@@ -176,7 +182,8 @@ func TestImages(t *testing.T) {
 	before, after := picture(t, color.RGBA{R: 255, A: 255}), picture(t, color.RGBA{B: 255, A: 255})
 	w.write("logo.png", before)
 	w.write("logo.svg", "<svg onload='window.hit=1'>\x00</svg>")
-	w.turn("another logo", "logo.png", after, "logo.svg", "<svg onload='window.hit=2'>\x00</svg>", "none.png", "\x89PNG\x00none")
+	w.turn("another logo", "logo.png", after, "logo.svg", "<svg onload='window.hit=2'>\x00</svg>", "none.png",
+		"\x89PNG\x00none")
 	w.serve()
 	b := browse(t, w.address, 1400, 900)
 	b.chooses("another logo", "logo.png")
@@ -185,7 +192,8 @@ func TestImages(t *testing.T) {
 			await i.decode()
 			const c = Object.assign(document.createElement("canvas"), { width: 1, height: 1 }).getContext("2d")
 			c.drawImage(i, 0, 0, 1, 1)
-			list.push(i.alt + " " + i.naturalWidth + "x" + i.naturalHeight + " " + [...c.getImageData(0, 0, 1, 1).data].slice(0, 3))
+			list.push(i.alt + " " + i.naturalWidth + "x" + i.naturalHeight + " " +
+				[...c.getImageData(0, 0, 1, 1).data].slice(0, 3))
 		}
 		return list.join("; ") })()`
 	b.until(`document.querySelectorAll(".images img").length === 2`)
@@ -224,10 +232,12 @@ func TestZoom(t *testing.T) {
 	b.sees("is open")
 	fits := func(what string) {
 		t.Helper()
-		wide := eval[string](b, `[...document.querySelectorAll("button, input, select, h1, h2, .turn, .file, .hunk, dialog")].filter(e => {
+		wide := eval[string](b, `[...document.querySelectorAll("button, input, select, h2, .turn, .hunk, dialog")].filter(e => {
 			const r = e.getBoundingClientRect()
-			return e.checkVisibility() && r.width > 0 && (r.right > innerWidth + 1 || r.left < -1) && !e.closest(".code")
-		}).map(e => e.className + " " + e.textContent.slice(0, 30)).join("; ") + (document.documentElement.scrollWidth > innerWidth ? "; the page" : "")`)
+			return e.checkVisibility() && r.width > 0 && (r.right > innerWidth + 1 || r.left < -1) &&
+				!e.closest(".code")
+		}).map(e => e.className + " " + e.textContent.slice(0, 30)).join("; ") +
+			(document.documentElement.scrollWidth > innerWidth ? "; the page" : "")`)
 		if wide != "" {
 			t.Errorf("%s: wider than the window: %s", what, wide)
 		}
@@ -237,7 +247,8 @@ func TestZoom(t *testing.T) {
 		t.Errorf("the sign of an open turn: %s", name)
 	}
 	b.run(media(&emulation.MediaFeature{Name: "prefers-reduced-motion", Value: "reduce"}))
-	b.until(`document.getAnimations().length === 0 && getComputedStyle(document.querySelector(".dot")).animationName === "none"`)
+	b.until(`document.getAnimations().length === 0 &&
+		getComputedStyle(document.querySelector(".dot")).animationName === "none"`)
 	w.end()
 	b.until(`!document.querySelector(".live")`)
 	b.click(".turn", "a prompt")
@@ -275,7 +286,8 @@ func TestToken(t *testing.T) {
 	w.stop(os.Interrupt)
 	w.serve("--port", port)
 	b.sees("This address has no token, or an old one")
-	if kept := eval[string](b, `JSON.stringify([{...sessionStorage}, {...localStorage}, document.cookie, history.state])`); kept != `[{},{},"",null]` {
+	kept := eval[string](b, `JSON.stringify([{...sessionStorage}, {...localStorage}, document.cookie, history.state])`)
+	if kept != `[{},{},"",null]` {
 		t.Errorf("kept: %s", kept)
 	}
 	b.run(chromedp.Navigate(w.address), chromedp.Reload())
@@ -296,7 +308,8 @@ func TestPruneSeen(t *testing.T) {
 	b := browse(t, w.address, 1400, 900)
 	b.click(".turn", "turn number 1")
 	b.click(".file", "a")
-	for _, args := range [][]string{{"--session", "s", "tag", "kept", "turn:4"}, {"prune", "--keep-last", "1", "--keep-within", "1s", "-y"}} {
+	for _, args := range [][]string{{"--session", "s", "tag", "kept", "turn:4"},
+		{"prune", "--keep-last", "1", "--keep-within", "1s", "-y"}} {
 		if out, err := w.command(args...).CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v: %s", args, err, out)
 		}

@@ -484,8 +484,8 @@ func TestOlderRecords(t *testing.T) {
 	w.next(l, func(e event) bool { return e.Type == "hello" })
 	w.turn("another", "a", "x\n")
 	w.next(l, func(e event) bool { return e.Type == "record" && e.Kind == "step" })
-	if status, answer := w.ask("POST", "/v1/label", fmt.Sprintf(`{"cwd":%q,"sessionId":"s","label":"l","rev":"turn:1"}`,
-		w.dir)); status != 200 {
+	name := fmt.Sprintf(`{"cwd":%q,"sessionId":"s","label":"l","rev":"turn:1"}`, w.dir)
+	if status, answer := w.ask("POST", "/v1/label", name); status != 200 {
 		t.Fatalf("label: %d %v", status, answer)
 	}
 	if e, _ := w.next(l, func(e event) bool { return e.Type == "label" }); e.Root != w.dir {
@@ -572,8 +572,8 @@ func TestArchive(t *testing.T) {
 	const odd = "bad\xff name"
 	w.write("a", "1\n")
 	w.write(odd, "odd\n")
-	if err := errors.Join(os.Mkdir(filepath.Join(w.dir, "d"), 0o755), os.Symlink("../a", filepath.Join(w.dir, "d", "l")),
-		os.Chmod(filepath.Join(w.dir, "a"), 0o750)); err != nil {
+	if err := errors.Join(os.Mkdir(filepath.Join(w.dir, "d"), 0o755),
+		os.Symlink("../a", filepath.Join(w.dir, "d", "l")), os.Chmod(filepath.Join(w.dir, "a"), 0o750)); err != nil {
 		t.Fatal(err)
 	}
 	w.turn("first", "b", strings.Repeat("long\n", 10_000))
@@ -598,8 +598,8 @@ func TestArchive(t *testing.T) {
 			files[name] = fmt.Sprintf("%c%o %d %s%.4s", h.Typeflag, h.Mode, len(b), h.Linkname, b)
 		}
 	}
-	want := map[string]string{"": "5755 0 ", "a": "0750 2 1\n", "b": "0644 50000 long", odd: "0644 4 odd\n", "d/": "5755 0 ",
-		"d/l": "2777 0 ../a"}
+	want := map[string]string{"": "5755 0 ", "a": "0750 2 1\n", "b": "0644 50000 long", odd: "0644 4 odd\n",
+		"d/": "5755 0 ", "d/l": "2777 0 ../a"}
 	if d := cmp.Diff(want, read("turn:0")); d != "" {
 		t.Errorf("turn:0: %s", d)
 	}
@@ -647,7 +647,8 @@ func TestRenames(t *testing.T) {
 		_, d := w.verb("get_turn_diff", fields)
 		for _, f := range d["files"].([]any) {
 			f := f.(map[string]any)
-			list = append(list, fmt.Sprint(f["path"], " ", f["status"], " ", f["renamedFrom"], " +", f["added"], " -", f["deleted"]))
+			list = append(list, fmt.Sprint(f["path"], " ", f["status"], " ", f["renamedFrom"], " +", f["added"],
+				" -", f["deleted"]))
 		}
 		return list
 	}

@@ -33,7 +33,7 @@ type SnapshotsOf struct {
 	Page
 	NewestFirst bool     `json:"newestFirst,omitempty"` // and no more of it is read than is asked for
 	Paths       []string `json:"paths,omitempty"`       // only what has changed something at these, or below them
-	Branches    bool     `json:"branches,omitempty"`    // turns of all branches of the conversation, and what each builds on
+	Branches    bool     `json:"branches,omitempty"`    // all branches of the conversation, and what builds on what
 }
 
 // A Snapshot is a line of a session's history.
@@ -64,7 +64,7 @@ type Snapshot struct {
 	InPart       []string `json:"inPart,omitempty"`       // those of both lists at which a part of it is in, and a part is not
 	Elsewhere    bool     `json:"elsewhere,omitempty"`    // on another branch of the conversation
 	NotIn        bool     `json:"notIn,omitempty"`        // and what it did is not in: only with branches it is listed
-	Prev         uint64   `json:"prevSeq,omitempty"`      // with branches: snapshotSeq of the turn, or start, that it builds on
+	Prev         uint64   `json:"prevSeq,omitempty"`      // with branches: of the turn, or start, that it builds on
 	ForkedFrom   string   `json:"forkedFrom,omitempty"`   // the session whose turn it is, or that a fork began from
 	TookBack     []int    `json:"tookBack,omitempty"`     // turns that a restore took back
 	Reverts      []int    `json:"reverts,omitempty"`      // turns that it was asked to take back by name
