@@ -49,6 +49,11 @@ type BlameRange struct {
 	Start int        `json:"start"`
 	End   int        `json:"end"`
 	Owner BlameOwner `json:"owner"`
+
+	// Why, in [HunkList].Left alone, is not_turn, who wrote them is no turn that can be told;
+	// session, a turn of another session did; open, one that has not ended; made, one that has
+	// made the file, or replaced it, of which all would go; elsewhere, one at another path.
+	Why string `json:"why,omitempty"`
 }
 
 // A BlameOwner is whose lines are.
@@ -94,10 +99,7 @@ const (
 func (m *FileSnapshotManager) Blame(ctx context.Context, opts *BlameOptions) (*Blame, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	path, err := m.relative(opts.Path)
-	if err == nil && (opts.Start < 0 || opts.End < 0 || opts.End > 0 && opts.End < opts.Start) {
-		err = fmt.Errorf("lines %d to %d: %w: lines count from 1", opts.Start, opts.End, ErrUnknown)
-	}
+	path, err := opts.check(m)
 	var b *Blame
 	if err == nil {
 		b, err = m.blame(ctx, path, opts)
@@ -106,6 +108,26 @@ func (m *FileSnapshotManager) Blame(ctx context.Context, opts *BlameOptions) (*B
 		return nil, fmt.Errorf("blame: %w", err)
 	}
 	return b, nil
+}
+
+// check returns the path that is asked about.
+func (o *BlameOptions) check(m *FileSnapshotManager) (path string, err error) {
+	path, err = m.relative(o.Path)
+	if err == nil && (o.Start < 0 || o.End < 0 || o.End > 0 && o.End < o.Start) {
+		err = fmt.Errorf("lines %d to %d: %w: lines count from 1", o.Start, o.End, ErrUnknown)
+	}
+	return path, err
+}
+
+// within returns the first and the last line that are asked for of a file of so many.
+func (o *BlameOptions) within(path string, lines int) (first, last int, err error) {
+	if o.Start > lines {
+		return 0, 0, fmt.Errorf("line %d of %q: %w: it has %d", o.Start, path, ErrUnknown, lines)
+	}
+	if last = lines; o.End > 0 {
+		last = min(o.End, lines)
+	}
+	return max(o.Start, 1), last, nil
 }
 
 // onDisk is the revision of what is on the disk.
@@ -119,12 +141,9 @@ func (m *FileSnapshotManager) blame(ctx context.Context, path string, opts *Blam
 	}
 	answer := &Blame{Path: path, PathBytes: words.BytesUnlessText(path), Rev: rev, Lines: b.end.Lines.Count(),
 		Ranges: []BlameRange{}, Text: b.end.Text, Head: b.head}
-	first, last := max(opts.Start, 1), answer.Lines
-	if opts.End > 0 {
-		last = min(opts.End, last)
-	}
-	if opts.Start > answer.Lines {
-		return nil, fmt.Errorf("line %d of %q: %w: it has %d", opts.Start, path, ErrUnknown, answer.Lines)
+	first, last, err := opts.within(path, answer.Lines)
+	if err != nil {
+		return nil, err
 	}
 	line := 1
 	for _, r := range b.end.Lines {
@@ -138,7 +157,7 @@ func (m *FileSnapshotManager) blame(ctx context.Context, path string, opts *Blam
 
 // add appends lines.
 func (b *Blame) add(start, end int, owner *blame.Owner) {
-	r := BlameRange{start, end, publicOwner(owner)}
+	r := BlameRange{Start: start, End: end, Owner: publicOwner(owner)}
 	if i := len(b.Ranges) - 1; i >= 0 && b.Ranges[i].Owner.isSame(&r.Owner) {
 		b.Ranges[i].End = end
 		return

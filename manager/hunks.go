@@ -36,6 +36,11 @@ type HunkRange struct {
 	// for. Neither Turns nor From and To are given then.
 	Restore string `json:"restore,omitempty"`
 
+	// Lines are of a file as it is now: hunks, or parts of them, by which turns of the session
+	// wrote them are asked for, and those that deleted something between them. No Turns, Paths,
+	// Restore, From and To are given then.
+	Lines *BlameOptions `json:"lines,omitempty"`
+
 	From string `json:"from,omitempty"` // as in [Range]
 	To   string `json:"to,omitempty"`
 
@@ -53,6 +58,8 @@ type HunkRange struct {
 type HunkList struct {
 	Hunks      []Hunk `json:"hunks"`                // in order of path, window and line
 	NextCursor string `json:"nextCursor,omitempty"` // there is more: ask with this
+
+	Left []BlameRange `json:"left,omitempty"` // of [HunkRange].Lines: those that no hunk is about; with the last part
 }
 
 // A Hunk is a piece of a change, which can be taken back by itself. Ranges are of lines,
@@ -102,7 +109,13 @@ func (m *FileSnapshotManager) Hunks(ctx context.Context, r *HunkRange) (list *Hu
 	if err != nil {
 		return nil, err
 	}
-	files, err := m.hunkedFiles(ctx, r)
+	var lines *hunkLines
+	var files []hunkedFile
+	if r.Lines != nil {
+		lines, files, err = m.hunkedByLines(ctx, r)
+	} else {
+		files, err = m.hunkedFiles(ctx, r)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -125,14 +138,18 @@ func (m *FileSnapshotManager) Hunks(ctx context.Context, r *HunkRange) (list *Hu
 	room := maxHunkText
 	for i := range files {
 		f := &files[i]
-		if i < after || len(r.Paths) > 0 && !keeps(f.path) {
+		if i < after && lines == nil || len(r.Paths) > 0 && !keeps(f.path) {
 			continue
 		}
 		if err := m.readHunks(ctx, root, f); err != nil {
 			return nil, fmt.Errorf("%q: %w", f.path, err)
 		}
+		isListed := func(j int) bool { return f.partOf[j] == "" || r.Parts }
+		if lines != nil {
+			isListed = lines.choose(f)
+		}
 		for j := range f.list {
-			if i == after && j < n || f.partOf[j] != "" && !r.Parts {
+			if i < after || i == after && j < n || !isListed(j) {
 				continue
 			}
 			h := f.describe(j, r.Context)
@@ -144,6 +161,9 @@ func (m *FileSnapshotManager) Hunks(ctx context.Context, r *HunkRange) (list *Hu
 			list.Hunks = append(list.Hunks, h)
 			blames.add(list, f, j)
 		}
+	}
+	if lines != nil {
+		list.Left = lines.rest()
 	}
 	return list, nil
 }

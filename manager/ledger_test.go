@@ -91,8 +91,10 @@ func (l *ledger) run() {
 			}
 		case n < 11:
 			l.revertAtRandom()
-		case n < 13:
+		case n < 12:
 			l.revertHunks()
+		case n < 13:
+			l.revertLines()
 		case n < 14:
 			l.restoreAtRandom()
 		default:
@@ -497,12 +499,18 @@ func (l *ledger) revertAtRandom() {
 // revertHunks takes hunks of a turn back.
 func (l *ledger) revertHunks() {
 	turn := fmt.Sprint(l.rng.IntN(len(l.turns)))
-	opts := RevertOptions{Turns: []string{turn}}
+	list := l.hunks(l.m, &HunkRange{Turns: []string{turn}}).Hunks
+	list = slices.DeleteFunc(list, func(h Hunk) bool { return h.State == "done" || l.rng.IntN(2) == 0 })
+	if len(list) > 0 {
+		l.ask(l.requestOf([]string{turn}, list))
+	}
+}
+
+// requestOf returns a request that takes hunks of turns back.
+func (l *ledger) requestOf(turns []string, list []Hunk) *ledgerRequest {
+	opts := RevertOptions{Turns: turns}
 	q := l.request("")
-	for _, h := range l.hunks(l.m, &HunkRange{Turns: opts.Turns}).Hunks {
-		if h.State == "done" || l.rng.IntN(2) == 0 {
-			continue
-		}
+	for _, h := range list {
 		opts.Hunks = append(opts.Hunks, h.ID)
 		for line := range strings.Lines(h.Text) {
 			to := q.may.went
@@ -512,15 +520,53 @@ func (l *ledger) revertHunks() {
 			to[strings.TrimSuffix(line[1:], "\n")] = h.Path
 		}
 	}
-	if len(opts.Hunks) == 0 {
-		return
-	}
 	q.must = q.may.went.but(q.may.came)
-	q.name = fmt.Sprintf("revert %s --hunks %q", turn, opts.Hunks)
+	q.name = fmt.Sprintf("revert %s --hunks %q", turns, opts.Hunks)
 	q.do = func(how rollback.OnConflict, preview bool) (*RestoreResult, error) {
 		o := opts
 		o.OnConflict, o.Preview = how, preview
 		return l.m.Revert(l.Context(), &o)
+	}
+	return q
+}
+
+// revertLines takes back what wrote some lines of a file: all of these go, but those of which
+// it is said that they stay, and those stay.
+func (l *ledger) revertLines() {
+	now := l.files()
+	paths := slices.Sorted(maps.Keys(now))
+	if len(paths) == 0 {
+		return
+	}
+	p := paths[l.rng.IntN(len(paths))]
+	lines := strings.Split(strings.TrimSuffix(now[p], "\n"), "\n")
+	first := 1 + l.rng.IntN(len(lines))
+	asked := &BlameOptions{Path: p, Start: first, End: first + l.rng.IntN(len(lines)-first+1)}
+	answer := l.hunks(l.m, &HunkRange{Lines: asked})
+	left := make(lineOf)
+	for _, r := range answer.Left {
+		for _, line := range lines[r.Start-1 : r.End] {
+			left[line] = p
+		}
+	}
+	var turns []string
+	for _, h := range answer.Hunks {
+		if !slices.Contains(turns, h.By) {
+			turns = append(turns, h.By)
+		}
+	}
+	if len(turns) == 0 {
+		if len(left) == 0 {
+			l.wrong("no hunk wrote %+v, and none of them is left", asked)
+		}
+		return
+	}
+	q := l.requestOf(turns, answer.Hunks)
+	q.name = fmt.Sprintf("revert --lines %s:%d-%d: %s", p, asked.Start, asked.End, q.name)
+	for _, line := range lines[asked.Start-1 : asked.End] {
+		if left[line] == "" && line != "}" {
+			q.must[line] = p
+		}
 	}
 	l.ask(q)
 }

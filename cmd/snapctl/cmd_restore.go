@@ -36,6 +36,7 @@ type restoreFlags struct {
 	// Of revert.
 	turns    []string // that are named
 	paths    []string // likewise, as they were typed
+	lines    string   // in place of both: what wrote these
 	whenIdle bool
 	always   bool // it is asked before anything is changed, and nothing is changed where nobody can be asked
 }

@@ -16,15 +16,17 @@ import (
 func (a *app) revertCommand() *cobra.Command {
 	f := restoreFlags{always: true}
 	c := &cobra.Command{
-		Use:   "revert [flags] TURN... [-- PATH...]",
+		Use:   "revert [flags] TURN... [-- PATH...]\n  snapctl revert [flags] --lines FILE:FIRST-LAST",
 		Short: "Take back turns, and keep what came after them",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.turns = args
 			if n := cmd.ArgsLenAtDash(); n >= 0 {
 				f.turns, f.paths = args[:n], args[n:]
 			}
-			switch {
-			case len(f.turns) == 0:
+			switch hasLines := cmd.Flags().Changed("lines"); {
+			case hasLines && f.checkLines(cmd) != nil:
+				return f.checkLines(cmd)
+			case len(f.turns) == 0 && !hasLines:
 				return usageError(cmd, "revert: no TURN")
 			case f.whenIdle && (f.force || f.endTurn):
 				return usageError(cmd, "revert: --when-idle waits, and does not go with --force or %s", flagEndTurn)
@@ -39,19 +41,33 @@ func (a *app) revertCommand() *cobra.Command {
 	f.addOnConflict(c)
 	f.addHunks(c)
 	c.Flags().Lookup("yes").Usage = "do not ask"
+	c.Flags().StringVar(&f.lines, "lines", "", "take back what wrote these lines: `FILE:FIRST-LAST`, as the file is now")
 	c.Flags().BoolVar(&f.whenIdle, "when-idle", false, "wait until no turn is open in the directory")
 	return c
 }
 
 func (a *app) revert(cmd *cobra.Command, f *restoreFlags) error {
 	ctx := cmd.Context()
-	p, err := a.restoring(ctx, func(p *place) error {
-		return p.chooseSessionToRestore(ctx, f.turns[0], f.dryRun)
+	var lines *manager.BlameOptions
+	p, err := a.restoring(ctx, func(p *place) (err error) {
+		if f.lines == "" {
+			return p.chooseSessionToRestore(ctx, f.turns[0], f.dryRun)
+		}
+		if lines, err = p.lineRange(cmd, f.lines); err != nil {
+			return err
+		}
+		return p.chooseSessionOfLines(ctx, lines)
 	})
 	if err != nil {
 		return err
 	}
 	defer p.close()
+	isPart := false
+	if lines != nil {
+		if isPart, err = p.findHunks(ctx, lines, f); err != nil {
+			return err
+		}
+	}
 	paths, err := p.filter(cmd, f.paths)
 	if err != nil {
 		return err
@@ -62,7 +78,7 @@ func (a *app) revert(cmd *cobra.Command, f *restoreFlags) error {
 	f.offered = &manager.HunkRange{Turns: f.turns, Paths: paths}
 	opts := &manager.RevertOptions{Turns: f.turns, Paths: paths, OnDirty: f.onDirty, OnConflict: f.onConflict,
 		Force: f.force}
-	return a.runAgreed(cmd, p, f, "undo", func(preview bool) (*manager.RestoreResult, error) {
+	err = a.runAgreed(cmd, p, f, "undo", func(preview bool) (*manager.RestoreResult, error) {
 		opts.Preview, opts.EndTurn, opts.Hunks = preview, f.endTurn, f.hunks
 		for {
 			shown, stop := a.showProgress(ctx)
@@ -79,6 +95,10 @@ func (a *app) revert(cmd *cobra.Command, f *restoreFlags) error {
 			}
 		}
 	})
+	if isPart && err == nil {
+		return &failure{code: exitPart}
+	}
+	return err
 }
 
 // idlePoll is how often it is looked whether a turn has ended.

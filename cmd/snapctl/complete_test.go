@@ -22,7 +22,7 @@ func TestCompletion(t *testing.T) {
 		"db": file, "old": text, "new": text, "title": text, "expected-hash": text, "http": text, "hook": text,
 		"identity": file, "recipient": text, "name": text, "at": "a revision of what is not here yet",
 		"grep": text, "setup": text, "link": file, "regexp": text, "pickaxe": text, "pickaxe-lines": text,
-		"lines": text,
+		"lines": "FILE:10-20, or as git has -L",
 		"since": "a time in words", "until": "a time in words",
 		"unified": number, "limit": number, "depth": number, "expect": number, "fuzz": number, "line": number,
 		"port":           number,

@@ -470,6 +470,8 @@ var conforms = []conform{
 	{verb: "hunks", args: `{"turns":["@"]}`, tool: `{"turn":"@"}`, cli: "--hunks --turn @", has: []string{"b", "-one", "+two", "clean", "whole"}},
 	{verb: "hunks", args: `{"turns":["@"]}`, tool: `{"turn":"@"}`, cli: "--hunks --turn @", before: afterEdited, has: []string{"a", "conflict"}},
 	{verb: "hunks", args: `{"from":"start","to":"@","paths":["a"]}`, cli: "--hunks start @ -- a", has: []string{"+two"}},
+	{verb: "hunks", args: `{"lines":{"path":"a","start":1,"end":1}}`, cli: "--hunks --turn @ -- a",
+		has: []string{"-one", "+two", "clean"}},
 	{verb: "hunks", args: `{"turns":["turn:9"]}`, tool: `{"turn":"turn:9"}`, cli: "--hunks --turn turn:9", code: "unknown"},
 	{verb: "hunks", args: `{"turns":["@"],"paths":["../a"]}`, tool: `{"turn":"@","paths":["../a"]}`,
 		cli: "--hunks --turn @ -- ../a", code: "outside"},

@@ -82,7 +82,7 @@ func (a *app) hunkText(h *manager.Hunk, isSeen bool) []byte {
 	if h.Kind == "lines" {
 		head = fmt.Sprintf("@@ -%s +%s @@", unifiedRange(h.Before), unifiedRange(h.After))
 	}
-	head = fmt.Sprintf("%s %s %s", head, h.ID, h.State)
+	head = strings.TrimSuffix(fmt.Sprintf("%s %s %s", head, h.ID, h.State), " ")
 	if len(h.BlockedBy) > 0 {
 		head += " with " + strings.Join(h.BlockedBy, ", ")
 	}

@@ -56,26 +56,30 @@ func (r *Blamed) text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s has %s:", quote(r.Path), words.Count(r.Lines, "line"))
 	for _, g := range r.Ranges {
-		o := &g.Owner
-		who := o.Kind
-		switch {
-		case o.Kind == "turn":
-			who = fmt.Sprintf("%s, turn:%d of session %s", o.Entry, o.Turn, o.Session)
-			if o.Certainty == "window" {
-				who += " (it was the only one at work)"
-			}
-		case o.Kind == "user":
-			who = "the user"
-		case len(o.By) > 0:
-			who += ": " + strings.Join(o.By, ", ")
-		}
-		if o.Title != "" {
-			who += fmt.Sprintf(" %q", o.Title)
-		}
-		fmt.Fprintf(&b, "\n%d-%d %s", g.Start, g.End, who)
+		fmt.Fprintf(&b, "\n%d-%d %s", g.Start, g.End, whose(&g.Owner))
 	}
 	if r.Next > 0 {
 		fmt.Fprintf(&b, "\nThere is more: call again with start %d.", r.Next)
 	}
 	return b.String()
+}
+
+// whose says who wrote lines.
+func whose(o *manager.BlameOwner) string {
+	who := o.Kind
+	switch {
+	case o.Kind == "turn":
+		who = fmt.Sprintf("%s, turn:%d of session %s", o.Entry, o.Turn, o.Session)
+		if o.Certainty == "window" {
+			who += " (it was the only one at work)"
+		}
+	case o.Kind == "user":
+		who = "the user"
+	case len(o.By) > 0:
+		who += ": " + strings.Join(o.By, ", ")
+	}
+	if o.Title != "" {
+		who += fmt.Sprintf(" %q", o.Title)
+	}
+	return who
 }

@@ -16,7 +16,15 @@ type HunksArgs struct {
 	From   string   `json:"from,omitempty" jsonschema:"in place of turn: revision of the old side; default start"`
 	To     string   `json:"to,omitempty" jsonschema:"in place of turn: revision of the new side; default @"`
 	Paths  []string `json:"paths,omitempty" jsonschema:"only these files, directories and globs, relative to the root"`
+	Lines  *LinesOf `json:"lines,omitempty" jsonschema:"in place of all these: lines of a file as it is now, of which the pieces are wanted that wrote them"`
 	Cursor string   `json:"cursor,omitempty" jsonschema:"nextCursor of the page before"`
+}
+
+// LinesOf are lines of a file.
+type LinesOf struct {
+	Path  string `json:"path" jsonschema:"the file, relative to the root"`
+	Start int    `json:"start" jsonschema:"the first line, from 1"`
+	End   int    `json:"end" jsonschema:"the last line"`
 }
 
 // A Hunk is a piece of a change.
@@ -42,13 +50,17 @@ type Hunks struct {
 	Told
 	Hunks      []Hunk `json:"hunks" jsonschema:"in order of path and line"`
 	NextCursor string `json:"nextCursor,omitempty" jsonschema:"there is more: call again with it as cursor"`
+
+	isOfLines bool
+
+	Left []manager.BlameRange `json:"left,omitempty" jsonschema:"of lines: those that no piece of a step wrote, and why; with the last page"`
 }
 
 func (x *tools) addHunks() {
 	add(x, "hunks", "List pieces of a change", looks,
 		"List the pieces of what one step did, or of what differs between two revisions, each with an id, its lines "+
-			"and what would come of taking it back, which revert does with hunks. Revisions: "+revisions+
-			". Long lists come in pages.",
+			"and what would come of taking it back, which revert does with hunks; or those that wrote certain lines. "+
+			"Revisions: "+revisions+". Long lists come in pages.",
 		listHunks)
 }
 
@@ -57,14 +69,19 @@ func listHunks(ctx context.Context, m *manager.FileSnapshotManager, p *HunksArgs
 		return nil, badArgument("turn goes without from and to")
 	}
 	q := &manager.HunkRange{From: p.From, To: p.To, Paths: p.Paths}
-	if p.From == "" && p.To == "" {
+	if p.Lines != nil {
+		if p.Turn+p.From+p.To != "" || len(p.Paths) > 0 {
+			return nil, badArgument("lines go without turn, from, to and paths")
+		}
+		q.Lines = &manager.BlameOptions{Path: p.Lines.Path, Start: p.Lines.Start, End: p.Lines.End}
+	} else if p.From == "" && p.To == "" {
 		q.Turns = []string{cmp.Or(p.Turn, "@")}
 	}
 	c, err := parseCursor(p.Cursor, digest(q))
 	if err != nil {
 		return nil, err
 	}
-	r, left, n := &Hunks{Hunks: []Hunk{}}, room, 0
+	r, left, n := &Hunks{Hunks: []Hunk{}, isOfLines: p.Lines != nil}, room, 0
 	for {
 		list, err := m.Hunks(ctx, q)
 		if err != nil {
@@ -82,6 +99,7 @@ func listHunks(ctx context.Context, m *manager.FileSnapshotManager, p *HunksArgs
 			r.Hunks = append(r.Hunks, h)
 		}
 		if q.Cursor = list.NextCursor; q.Cursor == "" {
+			r.Left = list.Left
 			return r, nil
 		}
 	}
@@ -99,10 +117,13 @@ const maxHunkChars = 4_000
 
 func (r *Hunks) text() string {
 	var b strings.Builder
-	if len(r.Hunks) == 0 {
-		b.WriteString("No file differs there.")
-	} else {
+	switch {
+	case len(r.Hunks) > 0:
 		fmt.Fprintf(&b, "%s:", words.Count(len(r.Hunks), "hunk"))
+	case r.isOfLines:
+		b.WriteString("No step wrote these lines so that they can be taken back by themselves.")
+	default:
+		b.WriteString("No file differs there.")
 	}
 	for _, h := range r.Hunks {
 		fmt.Fprintf(&b, "\n%s %s %s", h.ID, &h.FilePath, h.State)
@@ -115,10 +136,17 @@ func (r *Hunks) text() string {
 		if h.Window > 0 {
 			fmt.Fprintf(&b, " (window %d)", h.Window)
 		}
+		if r.isOfLines {
+			fmt.Fprintf(&b, " by %s", h.By)
+		}
 		fmt.Fprintf(&b, "\n%s", strings.TrimSuffix(h.Text, "\n"))
 		if h.IsCut {
 			b.WriteString("\n…")
 		}
+	}
+	for i := range r.Left {
+		g := &r.Left[i]
+		fmt.Fprintf(&b, "\nleft: %d-%d %s (%s)", g.Start, g.End, whose(&g.Owner), g.Why)
 	}
 	return b.String() + more(r.NextCursor)
 }
