@@ -289,6 +289,7 @@ func (b *blaming) openDisk(ctx context.Context) error {
 	if b.now, err = trees.EntryAt(ctx, b.m.tree.pages, b.newest.Tree, b.path); err != nil {
 		return err
 	}
+	b.onDisk = &fileVersion{entry: e, text: to.text}
 	if b.now == nil || b.now.ID != e.ID || !trees.IsFile(b.now) {
 		v := fileVersion{mo: moments.Now(b.newest, b.turns), path: b.path, entry: e, isDisk: true,
 			text: to.text}

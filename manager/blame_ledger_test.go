@@ -10,6 +10,8 @@ import (
 
 	"github.com/boocode/filestore/internal/blame"
 	"github.com/boocode/filestore/internal/merging"
+	"github.com/boocode/filestore/internal/retain"
+	"github.com/boocode/filestore/store"
 )
 
 // blames holds: each line of a ledger is blamed on who wrote it, whatever has been taken
@@ -60,6 +62,41 @@ func (l *ledger) isBlamed(p, text string, a *Blame) {
 	}
 }
 
+// ledgerKinds are owners by what their lines begin with, but for turns of the session.
+var ledgerKinds = map[string]string{"b": "before", "u": "user", "o": "the other session", "c": "contested"}
+
+// blamesPruned holds: whatever is pruned, a line is of who wrote it, or of what was pruned; and
+// if contents are forgotten, it may be that it is not known whose it is.
+func (l *ledger) blamesPruned() {
+	if len(l.turns) < 3 {
+		return
+	}
+	l.prune(l.m.store, &retain.Retention{KeepLast: 1 + l.rng.IntN(6)})
+	l.step("prune")
+	l.gone = map[string]bool{"pruned": true}
+	l.blames()
+	p, err := l.m.Resolve(l.Context(), "@~1")
+	if err != nil {
+		return
+	}
+	for _, path := range slices.Sorted(maps.Keys(l.files())) {
+		e, err := l.m.entryAt(l.T, p.State, path)
+		if err != nil || e == nil || e.Size == 0 {
+			continue
+		}
+		plan, err := retain.PlanForget(l.Context(), l.m.store, &retain.ForgetOptions{Blobs: []store.ID{e.ID}})
+		if err != nil {
+			continue
+		}
+		_, err = plan.Do(l.Context())
+		l.must(err)
+		l.step("forget what %s was", path)
+		break
+	}
+	l.gone["unknown"] = true
+	l.blames()
+}
+
 func (l *ledger) isOwner(p, line string, o *BlameOwner) bool {
 	who, _, isWritten := strings.Cut(line, ".")
 	switch {
@@ -67,19 +104,22 @@ func (l *ledger) isOwner(p, line string, o *BlameOwner) bool {
 		return o.Kind == "restore" || o.Kind == "user"
 	case !isWritten: // "}" is in all files
 		return true
-	case who == "b":
-		who = "before"
-	case who == "u":
-		who = "user"
+	case ledgerKinds[who] != "":
+		who = ledgerKinds[who]
 	}
 	is := o.Kind
-	if o.Kind == "turn" && o.Session == "s" {
+	switch {
+	case o.Kind == "turn" && o.Session == "s":
 		is = fmt.Sprint("t", o.Turn)
+	case o.Kind == "turn":
+		is = ledgerKinds[o.Session]
+	case l.gone[is]: // nobody knows any more
+		return true
 	}
 	if is == who {
 		return true
 	}
-	if o.Kind == "turn" && o.Turn < len(l.turns) {
+	if o.Kind == "turn" && o.Session == "s" && o.Turn < len(l.turns) {
 		return l.turns[o.Turn].moved[line] != "" || l.hasMoved[is][family(p)]
 	}
 	return l.hasMoved[is][family(p)]

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 
 	"github.com/boocode/filestore/internal/blame"
 	"github.com/boocode/filestore/internal/filediff"
+	"github.com/boocode/filestore/internal/merging"
 	"github.com/boocode/filestore/internal/moments"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/store"
@@ -61,6 +63,7 @@ type blameForth struct {
 	last   int // the newest version so far that could be read; -1: there is none
 	was    blame.Version
 	isHurt bool // one since then could not be
+	isLost bool // one could not be, at any time
 }
 
 // pass finds out about the lines of a version.
@@ -75,7 +78,7 @@ func (f *blameForth) pass(i int, sources *blameSources) error {
 	}
 	text, err := f.text(f.ctx, v)
 	if isUnreadable(err) && i < len(f.versions)-1 {
-		f.isHurt = true
+		f.isHurt, f.isLost = true, true
 		return nil
 	}
 	if err == nil && f.last >= 0 && f.versions[f.last].isKept && !v.isNew {
@@ -110,8 +113,11 @@ func isUnreadable(err error) bool {
 
 // text returns the content of a version.
 func (b *blaming) text(ctx context.Context, v *fileVersion) ([]byte, error) {
-	if v.isDisk {
+	switch {
+	case v.isDisk:
 		return v.text, nil
+	case b.onDisk != nil && v.entry.ID == b.onDisk.entry.ID: // the store may have forgotten it
+		return b.onDisk.text, nil
 	}
 	if v.entry.Size > filediff.MaxText {
 		return nil, ErrNotText
@@ -143,7 +149,28 @@ func (f *blameForth) restored(i int, text []byte, origin int, s *blameSources) (
 	if err == nil && !f.isAtStart && f.kept != nil && slices.ContainsFunc(v.Lines, isOwn) {
 		err = errRebuild
 	}
+	if err == nil && slices.ContainsFunc(v.Lines, isOwn) {
+		v = f.withoutGuess(i, v, origin)
+	}
 	return v, err
+}
+
+// withoutGuess returns a version that a restore has made in which lines of an origin are not
+// the restore's, unless they are marks of conflicts: it has them from what is not known.
+func (f *blameForth) withoutGuess(i int, v blame.Version, origin int) blame.Version {
+	mo := f.versions[i].mo
+	key := originKey{mo, f.versions[i].path, true}
+	isBefore := func(hole *moments.Moment) bool { return hole.Seq() <= mo.Seq() }
+	if at := slices.IndexFunc(f.holes, isBefore); at >= 0 {
+		key.mo, key.isUnknown = f.holes[at], false
+	} else if !f.isLost {
+		return v
+	}
+	isMark := func(line string) bool {
+		signs := len(line) - len(strings.TrimLeft(line, line[:1]))
+		return signs >= 7 && merging.IsMarker([]byte(line), signs)
+	}
+	return v.Without(origin, f.origin(key), isMark)
 }
 
 // merged returns what a restore may have made a version of, one after the other: what it has

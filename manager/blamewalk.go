@@ -30,13 +30,15 @@ type blaming struct {
 	head   string       // the commit that was checked out then
 	now    *tree.Entry  // the file then; nil: it is only on the disk
 	disk   *fileVersion // what is on the disk, if that is another
+	onDisk *fileVersion // what is on the disk, if that is asked about
 
 	kept      *blame.File
-	stop      uint64        // the walk goes back to this record, whose version is kept; 0: to the first
-	versions  []fileVersion // newest first while they are looked for, then oldest first
-	restores  int           // of versions
-	begin     fileVersion   // what it was where the walk has ended
-	isAtStart bool          // the versions are all that there ever was, as far as is known
+	stop      uint64            // the walk goes back to this record, whose version is kept; 0: to the first
+	versions  []fileVersion     // newest first while they are looked for, then oldest first
+	restores  int               // of versions
+	holes     []*moments.Moment // of which it is not known what happened, newest first
+	begin     fileVersion       // what it was where the walk has ended
+	isAtStart bool              // the versions are all that there ever was, as far as is known
 
 	origins []origin
 	known   map[originKey]int
@@ -78,7 +80,7 @@ var errRebuild = errors.New("what is kept of the file does not do")
 
 // run finds out about the lines, from what is kept or else from the first look on.
 func (b *blaming) run(ctx context.Context, kept *blame.File) error {
-	b.kept, b.stop, b.versions, b.restores, b.isAtStart = kept, 0, nil, 0, false
+	b.kept, b.stop, b.versions, b.restores, b.holes, b.isAtStart = kept, 0, nil, 0, nil, false
 	b.origins, b.known = nil, make(map[originKey]int)
 	b.lines, b.needed = make(map[int]blame.Lines), make(map[int]int)
 	if kept != nil {
@@ -117,6 +119,9 @@ func (b *blaming) walk(ctx context.Context) error {
 		}
 		if b.kept != nil && b.turnsBack(mo) {
 			return errRebuild
+		}
+		if mo.IsHole {
+			b.holes = append(b.holes, mo)
 		}
 		goesOn, err := w.pass(mo)
 		if err != nil {

@@ -25,7 +25,8 @@ var ledgerRuns = flag.Int("ledger.runs", 40, "histories of TestLedger")
 type ledger struct {
 	*bench
 	m       *FileSnapshotManager
-	tools   bool // turns have windows, and the user edits between them
+	other   *FileSnapshotManager // of another session
+	tools   bool                 // turns have windows, and the user edits between them
 	rng     *rand.Rand
 	written int // lines
 	made    int // files, and names of files
@@ -33,10 +34,13 @@ type ledger struct {
 	effects map[uint64]ledgerEffect // of restores, by number
 	copied  lineOf                  // lines that were in two files
 	brought lineOf                  // lines that restores have brought
-	moved   map[string]bool         // families of files of which the user has moved one
+	moved   map[string]bool         // families of files of which the user has moved one, or another session
+	shared  map[string]bool         // families of which two turns at once have changed one
 	// hasMoved is the same of everybody: "user", or "t5" for a turn.
 	hasMoved map[string]map[string]bool
 	steps    []string
+	sharing  bool            // what is changed is of two turns
+	gone     map[string]bool // kinds of owners of which a line may be, whoever wrote it
 }
 
 // A ledgerEffect is the lines that somebody brought, took away, and moved to another file.
@@ -59,13 +63,14 @@ func TestLedger(t *testing.T) {
 		t.Run(fmt.Sprint("seed=", first+i), func(t *testing.T) {
 			l := &ledger{bench: &bench{T: t, dir: t.TempDir()}, rng: rand.New(rand.NewPCG(first+i, 3)),
 				effects: make(map[uint64]ledgerEffect), copied: make(lineOf), brought: make(lineOf),
-				moved: make(map[string]bool), hasMoved: make(map[string]map[string]bool)}
+				moved: make(map[string]bool), shared: make(map[string]bool), hasMoved: make(map[string]map[string]bool)}
 			m, err := openOn(t, l.dir, vfstest.NewMem())
 			if err != nil {
 				t.Fatal(err)
 			}
 			l.m, l.tools = m, rand.New(rand.NewPCG(first+i, 6)).IntN(3) == 0
 			m.opts.ToolWindows = l.tools
+			l.other = newManager(m.engine, m.tree, &Options{StoreRoot: m.opts.StoreRoot, Session: "o"})
 			l.run()
 			l.check(m.store)
 			if err := m.Close(); err != nil {
@@ -80,8 +85,9 @@ func (l *ledger) run() {
 		l.makeFile("b")
 	}
 	l.initialize(l.m)
+	l.initialize(l.other)
 	for range 16 {
-		switch n := l.rng.IntN(16); {
+		switch n := l.rng.IntN(18); {
 		case n < 5 || len(l.turns) == 0:
 			l.turnAtRandom()
 		case n < 8:
@@ -97,6 +103,8 @@ func (l *ledger) run() {
 			l.revertLines()
 		case n < 14:
 			l.restoreAtRandom()
+		case n < 16:
+			l.turnOfOther()
 		default:
 			l.takeBackAtRandom()
 		}
@@ -106,6 +114,7 @@ func (l *ledger) run() {
 			l.Logf("%s\n%s", l.steps[len(l.steps)-1], storyFiles(l.files()))
 		}
 	}
+	l.blamesPruned()
 }
 
 func (l *ledger) step(format string, args ...any) {
@@ -202,6 +211,7 @@ func (l *ledger) edits(who string, n int) (said string) {
 			return said + " make " + l.makeFile(who)
 		}
 		p := slices.Sorted(maps.Keys(now))[l.rng.IntN(len(now))]
+		l.shared[family(p)] = l.shared[family(p)] || l.sharing
 		lines := strings.Split(strings.TrimSuffix(now[p], "\n"), "\n")
 		i := l.rng.IntN(len(lines))
 		switch k := l.rng.IntN(16); {
@@ -214,7 +224,7 @@ func (l *ledger) edits(who string, n int) (said string) {
 			l.made++
 			to := fmt.Sprint(family(p), "~", l.made)
 			said += fmt.Sprintf(" move %s to %s", p, to)
-			l.moved[family(p)] = l.moved[family(p)] || who == "u"
+			l.moved[family(p)] = l.moved[family(p)] || !strings.HasPrefix(who, "t")
 			l.noteMove(who, family(p))
 			l.remove(p)
 			l.write(to, now[p])
@@ -237,8 +247,8 @@ func (l *ledger) edits(who string, n int) (said string) {
 
 // noteMove notes that somebody has moved a file of a family.
 func (l *ledger) noteMove(who, family string) {
-	if who == "u" {
-		who = "user"
+	if full := ledgerKinds[who]; full != "" {
+		who = full
 	}
 	if l.hasMoved[who] == nil {
 		l.hasMoved[who] = make(map[string]bool)
@@ -286,6 +296,31 @@ func (l *ledger) turnOfTools() {
 	l.end(l.m)
 	l.step("turn %d:%s", n, said)
 	l.turns = append(l.turns, e)
+}
+
+// turnOfOther is a turn of another session, or one of each session at once.
+func (l *ledger) turnOfOther() {
+	if l.rng.IntN(2) == 0 {
+		said := ""
+		l.turn(l.other, func() { said = l.edits("o", 1+l.rng.IntN(2)) })
+		l.step("the other session:%s", said)
+		return
+	}
+	who := "c"
+	if l.tools { // the turn has no window without a tool
+		who = "o"
+	}
+	l.start(l.m)
+	l.start(l.other)
+	l.sharing = true
+	said := l.edits(who, 1+l.rng.IntN(2))
+	l.sharing = false
+	both := []*FileSnapshotManager{l.m, l.other}
+	first := l.rng.IntN(2)
+	l.end(both[first])
+	l.end(both[1-first])
+	l.step("turn %d and the other session at once:%s", len(l.turns), said)
+	l.turns = append(l.turns, ledgerEffect{make(lineOf), make(lineOf), make(lineOf)})
 }
 
 // resolve has the user take the upper side of all conflicts that are marked.
@@ -358,7 +393,7 @@ func (l *ledger) ask(q *ledgerRequest) {
 		left[family(c.Path)] = true
 	}
 	for _, it := range r.Items {
-		if it.Do != rollback.Restore && it.Do != rollback.Delete && !left[family(it.Path)] {
+		if it.Do != rollback.Restore && it.Do != rollback.Delete && !left[family(it.Path)] && !l.shared[family(it.Path)] {
 			l.wrong("%s is left, and no conflict is listed: %+v", it.Path, r)
 		}
 	}
@@ -381,7 +416,8 @@ func (l *ledger) ask(q *ledgerRequest) {
 	}
 	for line, p := range was {
 		at, must := q.must[line]
-		if _, stays := is[line]; stays && must && (at == "" || at == p) && !left[family(p)] && !l.moved[family(p)] {
+		if _, stays := is[line]; stays && must && (at == "" || at == p) && !left[family(p)] && !l.moved[family(p)] &&
+			!l.shared[family(p)] {
 			l.wrong("the line %s of %s stays, and no conflict is listed: %+v", line, p, r)
 		}
 	}

@@ -140,6 +140,21 @@ func Merge(text []byte, origin int, opts Options, others iter.Seq2[Version, erro
 	return Version{text, lines}, nil
 }
 
+// Without returns the version with lines of one origin of another one, but for those that
+// stay.
+func (v Version) Without(origin, other int, stays func(line string) bool) Version {
+	var lines Lines
+	text, i := textdiff.SplitLines(v.Text), 0
+	for o := range v.Lines.each() {
+		if o == origin && !stays(text[i]) {
+			o = other
+		}
+		lines = lines.add(1, o)
+		i++
+	}
+	return Version{v.Text, lines}
+}
+
 // none is the origin of a line of which it is not known.
 const none = -1
 
