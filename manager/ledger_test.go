@@ -393,7 +393,8 @@ func (l *ledger) ask(q *ledgerRequest) {
 		left[family(c.Path)] = true
 	}
 	for _, it := range r.Items {
-		if it.Do != rollback.Restore && it.Do != rollback.Delete && !left[family(it.Path)] && !l.shared[family(it.Path)] {
+		isLeft := it.Do != rollback.Restore && it.Do != rollback.Delete
+		if isLeft && !left[family(it.Path)] && !l.shared[family(it.Path)] {
 			l.wrong("%s is left, and no conflict is listed: %+v", it.Path, r)
 		}
 	}

@@ -41,7 +41,7 @@ func (a *app) revertCommand() *cobra.Command {
 	f.addOnConflict(c)
 	f.addHunks(c)
 	c.Flags().Lookup("yes").Usage = "do not ask"
-	c.Flags().StringVar(&f.lines, "lines", "", "take back what wrote these lines: `FILE:FIRST-LAST`, as the file is now")
+	c.Flags().StringVar(&f.lines, "lines", "", "take back what wrote these lines of a file: `FILE:FIRST-LAST`")
 	c.Flags().BoolVar(&f.whenIdle, "when-idle", false, "wait until no turn is open in the directory")
 	return c
 }
