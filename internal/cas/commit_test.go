@@ -53,6 +53,9 @@ func (tr *tracer) take() string {
 // lock, journal synced. What begins a file comes before the first use of it. A file
 // that was renamed while it is open is told by the name that it was opened by.
 func TestOrderOfOperations(t *testing.T) {
+	if vfs.BootID() == "" {
+		t.Skip("this system does not tell its boots apart: whoever opens a store tries its locks again")
+	}
 	setLimits(t, never, 4<<10, 600)
 	disk := vfstest.NewMem()
 	tr := new(tracer)

@@ -118,6 +118,9 @@ func TestUseOfMoved(t *testing.T) {
 // TestGone: who has a store open finds out that its directory was removed, and writes
 // nothing into the one that has taken its place.
 func TestGone(t *testing.T) {
+	if os.Getenv("UNDER_WINE") != "" {
+		t.Skip("under Wine a directory with files that somebody has open cannot be removed")
+	}
 	for _, again := range []bool{false, true} {
 		dir := filepath.Join(t.TempDir(), "a")
 		s, err := Open(t.Context(), dir, nil)

@@ -4,6 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -45,7 +49,7 @@ func (d *fdDir) Heritage() (string, error) {
 		return "", nil
 	}
 	var group, flags, project uint32
-	if sys.Mode&unix.S_ISGID != 0 {
+	if sys.Mode&unix.S_ISGID != 0 || sys.Gid != uint32(unix.Getegid()) && groupFromDir(x.Mnt_id) {
 		group = sys.Gid + 1
 	}
 	if n, err := unix.IoctlGetUint32(d.fd, unix.FS_IOC_GETFLAGS); err == nil {
@@ -70,4 +74,25 @@ func (d *fdDir) Heritage() (string, error) {
 		}
 	}
 	return string(key), nil
+}
+
+// groupFromDir reports whether files on a mount get the group of their directory, whether that
+// is setgid or not, as on BSD: option grpid of ext4 and XFS. What is not known is so.
+func groupFromDir(mount uint64) bool {
+	list, err := os.ReadFile("/proc/self/mountinfo")
+	return err != nil || hasGrpid(string(list), mount)
+}
+
+// hasGrpid reports whether a mount of a list in the format of mountinfo has option grpid, or
+// is not in it.
+func hasGrpid(list string, mount uint64) bool {
+	id := strconv.FormatUint(mount, 10)
+	for line := range strings.Lines(list) {
+		if first, rest, _ := strings.Cut(line, " "); first == id {
+			_, options, _ := strings.Cut(rest, " - ") // kind, source, options
+			fields := strings.Fields(options)
+			return len(fields) < 3 || slices.Contains(strings.Split(fields[2], ","), "grpid")
+		}
+	}
+	return true
 }

@@ -78,3 +78,16 @@ func TestHeritage(t *testing.T) {
 		})
 	}
 }
+
+// On a mount with option grpid a file gets the group of its directory.
+func TestHasGrpid(t *testing.T) {
+	const list = "25 30 0:23 / /sys rw,nosuid - sysfs sysfs rw\n" +
+		"61 30 7:0 / /mnt/a\\040-\\040b rw,relatime shared:7 - ext4 /dev/loop0 rw,grpid,errors=continue\n" +
+		"62 30 7:1 / /mnt/grpid rw,relatime - ext4 /dev/grpid rw,nogrpid\n" +
+		"6 30 7:2 / /mnt/c rw - xfs /dev/loop2 rw,attr2,grpid\n" + "7 30 7:2 / /mnt/d rw - cut\n"
+	for mount, want := range map[uint64]bool{25: false, 61: true, 62: false, 6: true, 7: true, 99: true} {
+		if got := hasGrpid(list, mount); got != want {
+			t.Errorf("mount %d: %v, want %v", mount, got, want)
+		}
+	}
+}

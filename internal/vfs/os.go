@@ -120,7 +120,7 @@ func (o osFS) Stat(name string) (Stat, error) {
 	if err != nil {
 		return Stat{}, err
 	}
-	return statOf(fi), nil
+	return statAt(path, fi)
 }
 
 func (o osFS) SyncDir(name string) error {
@@ -142,7 +142,7 @@ func (f *osFile) Stat() (Stat, error) {
 	if err != nil {
 		return Stat{}, err
 	}
-	return statOf(fi), nil
+	return statOpen(f.File, fi)
 }
 
 func (f *osFile) Sync() error {

@@ -99,3 +99,6 @@ func openFile(path string, flag int, perm fs.FileMode) (*os.File, error) {
 func (o osFS) rename(oldname, newname string) error {
 	return os.Rename(filepath.Join(o.dir, oldname), filepath.Join(o.dir, newname))
 }
+
+func statAt(_ string, fi fs.FileInfo) (Stat, error)     { return statOf(fi), nil }
+func statOpen(_ *os.File, fi fs.FileInfo) (Stat, error) { return statOf(fi), nil }

@@ -114,3 +114,41 @@ func (o osFS) rename(oldname, newname string) error {
 	defer r.Close()
 	return r.Rename(oldname, newname)
 }
+
+// statAt returns what was said of a name, with the numbers of the file: who has locked one
+// has to know whether it is the one that has the name.
+func statAt(path string, fi fs.FileInfo) (Stat, error) {
+	name, err := windows.UTF16PtrFromString(path)
+	if err != nil {
+		return Stat{}, &fs.PathError{Op: "stat", Path: path, Err: err}
+	}
+	h, err := windows.CreateFile(name, windows.FILE_READ_ATTRIBUTES,
+		windows.FILE_SHARE_READ|windows.FILE_SHARE_WRITE|windows.FILE_SHARE_DELETE, nil, windows.OPEN_EXISTING,
+		windows.FILE_FLAG_BACKUP_SEMANTICS|windows.FILE_FLAG_OPEN_REPARSE_POINT, 0)
+	if err != nil {
+		return Stat{}, &fs.PathError{Op: "stat", Path: path, Err: err}
+	}
+	defer windows.CloseHandle(h)
+	st := statOf(fi)
+	if err := number(&st, h); err != nil {
+		return Stat{}, &fs.PathError{Op: "stat", Path: path, Err: err}
+	}
+	return st, nil
+}
+
+func statOpen(f *os.File, fi fs.FileInfo) (Stat, error) {
+	st := statOf(fi)
+	err := control(f, "stat", func(fd uintptr) error { return number(&st, windows.Handle(fd)) })
+	return st, err
+}
+
+// number sets Ino and Dev.
+func number(st *Stat, h windows.Handle) error {
+	var more windows.ByHandleFileInformation
+	if err := windows.GetFileInformationByHandle(h, &more); err != nil {
+		return err
+	}
+	st.Ino = uint64(more.FileIndexHigh)<<32 | uint64(more.FileIndexLow)
+	st.Dev = uint64(more.VolumeSerialNumber)
+	return nil
+}
