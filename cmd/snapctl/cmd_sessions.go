@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/boocode/filestore/internal/inside"
+	"github.com/boocode/filestore/internal/when"
 	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/manager"
 )
@@ -131,7 +132,11 @@ func (a *app) printSession(s *manager.SessionInfo, all bool) error {
 	}
 	l := a.newLine()
 	l.add(asName, fmt.Sprintf("%-20s", s.Session))
-	l.add("", clock(s.Began)+" - "+clock(s.Last))
+	if isTerminal(a.stdout) {
+		l.add("", fmt.Sprintf("%-10s", when.Ago(s.Last, time.Now())))
+	} else {
+		l.add("", clock(s.Began)+" - "+clock(s.Last))
+	}
 	l.add("", words.Count(s.Steps, "step"))
 	if s.Open {
 		l.add(asAdded, "turn open")

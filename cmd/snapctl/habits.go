@@ -6,11 +6,13 @@ var habits = map[string]string{
 	// git and jj
 	"add":         "nothing has to be added: 'snapctl snapshot' records all files",
 	"annotate":    hintBlame,
+	"backout":     "'snapctl revert REV' takes back a turn, and keeps what came after it",
 	"branch":      "'snapctl sessions' lists conversations, 'snapctl navigate REV' goes to another point of one",
 	"checkout":    "'snapctl restore REV' goes back, 'snapctl restore REV PATH' brings back files",
 	"clean":       "'snapctl restore @ --exact' makes all files as the newest turn left them",
 	"commit":      "'snapctl snapshot -m TEXT' records all files",
 	"describe":    "'snapctl tag NAME REV' names a turn, 'snapctl snapshot -m TEXT' what it records",
+	"difftool":    "'snapctl timeline' shows diffs side by side, 'snapctl export REV DIR' makes a directory to compare",
 	"evolog":      hintLog,
 	"fsck":        "'snapctl check' verifies the store, 'snapctl repair' mends it",
 	"gc":          hintPrune,

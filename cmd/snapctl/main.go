@@ -143,7 +143,7 @@ func (a *app) rootCommand() *cobra.Command {
 	f.Lookup("progress").NoOptDefVal = progressJSON
 	f.BoolVar(&a.flags.noPager, "no-pager", false, "print to the terminal, and not through a pager")
 	f.BoolVarP(&a.flags.quiet, "quiet", "q", false, "print results and errors only")
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError(cmd, "%v", err) })
+	root.SetFlagErrorFunc(a.badFlag)
 	root.AddGroup(&cobra.Group{ID: "take", Title: "Take:"}, &cobra.Group{ID: "back", Title: "Go back:"},
 		&cobra.Group{ID: "edit", Title: "Edit:"}, &cobra.Group{ID: "look", Title: "Look:"},
 		&cobra.Group{ID: "share", Title: "Share:"},
@@ -207,6 +207,15 @@ func (a *app) noCommand(cmd *cobra.Command, args []string) error {
 		err.hint = fmt.Sprintf("did you mean '%s'?", strings.Join(near, "' or '"))
 	}
 	return err
+}
+
+// badFlag is reached with words that stand before the flag only if the first is no command:
+// the flag may be one of what it is elsewhere.
+func (a *app) badFlag(cmd *cobra.Command, err error) error {
+	if words := cmd.Flags().Args(); !cmd.HasParent() && len(words) > 0 {
+		return a.noCommand(cmd, words)
+	}
+	return usageError(cmd, "%v", err)
 }
 
 // noPrompts reports whether the user wants no prompts to be kept, or may want that.
