@@ -124,6 +124,9 @@ func (a *app) forget(cmd *cobra.Command, p *place, args []string, f *forgetFlags
 		}
 		a.printForget(plan, j, onDisk)
 	}
+	if err == nil && !f.dryRun { // also again, if it was not reached before
+		err = (&place{app: a, project: p.project, store: s}).forgetThere(ctx, plan.Blobs)
+	}
 	switch {
 	case err != nil:
 		return err

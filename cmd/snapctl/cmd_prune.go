@@ -114,6 +114,7 @@ type pruneAnswer struct {
 	Freed     int64               `json:"freedBytes"`
 	Left      int64               `json:"leftBytes"` // that nothing needs, and that stay for now
 	Over      int64               `json:"overBytes"` // by which what must stay is above --max-size
+	Unpushed  int                 `json:"unpushed"`  // that stay only until they are in a remote
 	Damage    []string            `json:"damage"`    // for which packs stayed
 	Problems  []jsonProblem       `json:"problems"`
 }
@@ -128,7 +129,7 @@ type jsonPrunedSession struct {
 
 func newPruneAnswer(plan *retain.PrunePlan, dryRun bool) *pruneAnswer {
 	j := &pruneAnswer{DryRun: dryRun, Kept: plan.Kept, Dropped: len(plan.Dropped), Sessions: []jsonPrunedSession{},
-		Packs: plan.Packs, Copied: plan.Copy, Freed: plan.Free, Left: plan.Left, Over: plan.Over,
+		Packs: plan.Packs, Copied: plan.Copy, Freed: plan.Free, Left: plan.Left, Over: plan.Over, Unpushed: plan.Unpushed,
 		Damage: []string{}, Problems: newJSONProblems(plan.Problems)}
 	for _, s := range plan.Sessions {
 		j.Sessions = append(j.Sessions,
@@ -249,6 +250,10 @@ func (a *app) printPrune(j *pruneAnswer, plan *retain.PrunePlan, f *pruneFlags) 
 	if j.Left >= worthSaying {
 		a.tell("%s more are not needed any more, but lie in files of the store that mostly are, "+
 			"or that there is no room to write anew now", words.Size(j.Left))
+	}
+	if plan.Unpushed > 0 {
+		a.tell("%s would go, but stay until they are in the remotes of this project: 'snapctl remote push'",
+			words.Count(plan.Unpushed, "snapshot"))
 	}
 	a.sayProblems(plan.Problems)
 	for _, why := range j.Damage {

@@ -26,7 +26,8 @@ func (a *app) remoteCommand() *cobra.Command {
 	}
 	c.AddCommand(a.remoteInitCommand(), a.remoteAddCommand(), a.remoteListCommand(), a.remoteRemoveCommand(),
 		a.remotePushCommand(), a.remotePullCommand(), a.remoteStatusCommand(), a.remoteCheckCommand(),
-		a.remotePruneCommand())
+		a.remotePruneCommand(), a.remoteWaitCommand(), a.remoteRotateCommand(),
+		a.remoteRepairCommand())
 	return c
 }
 
@@ -61,7 +62,7 @@ type remoteInitAnswer struct {
 }
 
 func (a *app) remoteInit(ctx context.Context, text string, recipients []string, plain bool) error {
-	b, text, err := a.backend(text)
+	b, text, err := a.backend(text, true)
 	if err != nil {
 		return err
 	}
@@ -280,6 +281,132 @@ func (a *app) remotePushCommand() *cobra.Command {
 	c.Flags().BoolVar(&wait, "wait", false, "end when all is durable there, as push does in any case")
 	c.Flags().DurationVar(&timeout, "timeout", 0, "give up after so `LONG`, e.g. 30s")
 	return c
+}
+
+func (a *app) remoteWaitCommand() *cobra.Command {
+	var timeout time.Duration
+	c := &cobra.Command{
+		Use:   "wait [NAME]",
+		Short: "End when all that is recorded is in the remotes",
+		Args:  args(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, cancel := cmd.Context(), func() {}
+			if timeout > 0 {
+				ctx, cancel = context.WithTimeout(ctx, timeout)
+			}
+			defer cancel()
+			return a.withRemotes(ctx, func(p *place) error {
+				list, err := exchange.List(p.store.FS())
+				if err == nil && (len(args) > 0 || len(list) == 0) {
+					var c *exchange.Config
+					c, err = p.remoteNamed(args)
+					list = []*exchange.Config{c}
+				}
+				if err != nil {
+					return err
+				}
+				var errs []error
+				for _, c := range list { // one that is not reached does not keep the others
+					errs = append(errs, p.pushAll(ctx, c))
+				}
+				return errors.Join(errs...)
+			})
+		},
+	}
+	c.Flags().DurationVar(&timeout, "timeout", 0, "give up after so `LONG`, e.g. 30s")
+	return c
+}
+
+// pushAll puts all that is not in a remote, if anything is not.
+func (p *place) pushAll(ctx context.Context, c *exchange.Config) error {
+	w, err := exchange.Waiting(ctx, p.store, c.Name)
+	if err != nil || w.Records == 0 {
+		return err
+	}
+	repo, err := p.openKnown(ctx, c, "")
+	if err != nil {
+		return err
+	}
+	r, err := (&exchange.Pusher{Store: p.store, Repo: repo, Name: c.Name}).Push(ctx)
+	if err != nil {
+		return remoteError(c.Name, err)
+	}
+	return p.app.printPushed(c, r)
+}
+
+func (a *app) remoteRotateCommand() *cobra.Command {
+	var recipients []string
+	c := &cobra.Command{
+		Use:   "rotate [NAME]",
+		Short: "Encrypt what comes into a remote with a new key",
+		Args:  args(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			return a.withRemotes(ctx, func(p *place) error {
+				c, err := p.remoteNamed(args)
+				if err != nil {
+					return err
+				}
+				repo, err := p.openKnown(ctx, c, "")
+				if err != nil {
+					return err
+				}
+				if repo.IsPlain() {
+					return refuse("", "remote %s is not encrypted", words.Quote(c.Name))
+				}
+				rs, err := p.rotateFor(recipients, c)
+				if err != nil {
+					return err
+				}
+				epoch, err := repo.Rotate(ctx, rs.Wrap, [16]byte(p.store.RawID()))
+				if err != nil {
+					return remoteError(c.Name, err)
+				}
+				if a.flags.json {
+					return a.printJSON(&remoteRotateAnswer{epoch, len(rs)})
+				}
+				a.note("what comes into %s is encrypted with key %d, for %s; who could read what is there still can", c.Name,
+					epoch, words.Count(len(rs), "recipient"))
+				return nil
+			})
+		},
+	}
+	c.Flags().StringArrayVar(&recipients, "recipient", nil,
+		"encrypt for `KEY`, age1… or a public key of SSH, and for nobody else (default: the identity that opens it)")
+	return c
+}
+
+// A remoteRotateAnswer is what remote rotate prints as JSON.
+type remoteRotateAnswer struct {
+	Epoch      int `json:"epoch"` // of the key
+	Recipients int `json:"recipients"`
+}
+
+// rotateFor returns for whom a new key is to be. Who makes it is to read it.
+func (p *place) rotateFor(texts []string, c *exchange.Config) (identity.Recipients, error) {
+	id, err := p.app.identityOf("", c.Identity)
+	if err != nil {
+		return nil, err
+	}
+	if len(texts) == 0 {
+		rs, err := id.Own()
+		if err != nil {
+			err = &failure{code: exitUsage, err: fmt.Errorf("your identity: %w", err)}
+		}
+		return rs, err
+	}
+	rs, err := identity.ParseRecipients(texts)
+	if err != nil {
+		return nil, &failure{code: exitUsage, err: err}
+	}
+	wrapped, err := rs.Wrap([]byte("x"))
+	if err != nil {
+		return nil, err
+	}
+	if _, err := id.Unwrap(wrapped); err != nil {
+		return nil, refuse("name your own public key with --recipient, too", "you could not read what comes: %w", err)
+	}
+	return rs, nil
 }
 
 func (a *app) remotePush(ctx context.Context, args []string, all bool) error {

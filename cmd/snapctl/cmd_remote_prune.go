@@ -8,13 +8,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/boocode/filestore/internal/exchange"
+	"github.com/boocode/filestore/internal/retain"
 	"github.com/boocode/filestore/internal/when"
 	"github.com/boocode/filestore/internal/words"
+	"github.com/boocode/filestore/store"
 )
 
 type remotePruneFlags struct {
-	dryRun, dropSession, yes bool
-	keepWithin               time.Duration
+	dryRun, dropSession, yes, forgotten bool
+	keepWithin                          time.Duration
 }
 
 func (a *app) remotePruneCommand() *cobra.Command {
@@ -37,6 +39,7 @@ func (a *app) remotePruneCommand() *cobra.Command {
 	addParsed(c.Flags(), &f.keepWithin, when.ParseLength, "keep-within",
 		"drop lines whose newest record is older than `AGE`, e.g. 12h, 30d or 1y")
 	c.Flags().BoolVar(&f.dropSession, "drop-session", false, "drop all lines of the session that --session names")
+	c.Flags().BoolVar(&f.forgotten, "forgotten", false, "remove the contents, too, that were forgotten here")
 	c.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask; without a terminal nothing is dropped without it")
 	return c
 }
@@ -61,6 +64,11 @@ func (p *place) remotePrune(cmd *cobra.Command, args []string, f *remotePruneFla
 	if f.dropSession {
 		opts.Sessions = []string{a.flags.session}
 	}
+	if f.forgotten {
+		if opts.Forget, err = p.store.AllForgotten(); err != nil {
+			return err
+		}
+	}
 	shown, stop := a.showProgress(ctx)
 	defer stop()
 	plan, err := exchange.PlanPrune(shown, repo, opts)
@@ -82,7 +90,154 @@ func (p *place) remotePrune(cmd *cobra.Command, args []string, f *remotePruneFla
 		}
 	}
 	stop()
+	if f.forgotten && !f.dryRun {
+		a.tellKept(ctx, c)
+	}
 	return a.printRemotePrune(ctx, c, plan, r, f.dryRun)
+}
+
+// forgetThere takes contents out of the remotes of a project, too. It says of each whether they are gone from it.
+func (p *place) forgetThere(ctx context.Context, blobs []retain.ForgottenBlob) error {
+	list, err := exchange.List(p.store.FS())
+	if err != nil || len(blobs) == 0 {
+		return err
+	}
+	var ids []store.ID
+	for i := range blobs {
+		ids = append(ids, blobs[i].ID)
+	}
+	var errs []error
+	for _, c := range list {
+		r, err := p.forgetAt(ctx, c, ids)
+		if err != nil {
+			errs = append(errs, &failure{exitPart, fmt.Errorf("forgotten here, and still at %s: %w", words.Quote(c.Name),
+				remoteError(c.Name, err)), "'snapctl remote prune " + c.Name + " --forgotten' removes it there"})
+			continue
+		}
+		p.app.note("removed from %s, too: %s written anew", c.Name, words.Count(r.Anew, "line"))
+		p.app.tellKept(ctx, c)
+	}
+	if len(errs) > 0 {
+		return errs[0] // what to do about the others is the same
+	}
+	return nil
+}
+
+func (p *place) forgetAt(ctx context.Context, c *exchange.Config, ids []store.ID) (*exchange.PruneResult, error) {
+	repo, err := p.openKnown(ctx, c, "")
+	if err != nil {
+		return nil, err
+	}
+	plan, err := exchange.PlanPrune(ctx, repo, &exchange.PruneOptions{Forget: ids})
+	if err != nil || plan.Empty() {
+		return new(exchange.PruneResult), err
+	}
+	return plan.Do(ctx)
+}
+
+// tellKept says so if a place keeps what is removed from it.
+func (a *app) tellKept(ctx context.Context, c *exchange.Config) {
+	b, _, err := a.backend(c.URL, false)
+	if err != nil {
+		return // it was opened before
+	}
+	k, ok := b.(interface {
+		Keeps(ctx context.Context) (string, error)
+	})
+	if !ok {
+		a.note("backups of %s, and machines that cloned from it, may still hold it", c.Name)
+		return
+	}
+	why, err := k.Keeps(ctx)
+	switch {
+	case err != nil:
+		a.tell("warning: %s: it is not known whether what was removed is gone: %v", c.Name, err)
+	case why != "":
+		a.tell("warning: %s: what was removed can still be read by who may read old versions: %s", c.Name, why)
+	default:
+		a.note("machines that cloned from %s may still hold it", c.Name)
+	}
+}
+
+func (a *app) remoteRepairCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "repair [NAME]",
+		Short: "Have a remote and this store mend each other",
+		Args:  args(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			return a.withRemotes(ctx, func(p *place) error {
+				c, err := p.remoteNamed(args)
+				if err != nil {
+					return err
+				}
+				shown, stop := a.showProgress(ctx)
+				r, err := p.remoteRepair(shown, c)
+				stop()
+				if err != nil {
+					return err
+				}
+				return a.printRemoteRepair(c, r)
+			})
+		},
+	}
+}
+
+func (p *place) remoteRepair(ctx context.Context, c *exchange.Config) (*exchange.RepairResult, error) {
+	b, _, err := p.app.backend(c.URL, false)
+	if err != nil {
+		return nil, err
+	}
+	restored, err := exchange.RestoreHeld(ctx, p.store.FS(), c.Name, p.app.sure(b))
+	if err != nil {
+		return nil, remoteError(c.Name, err)
+	}
+	repo, err := p.openKnown(ctx, c, "")
+	if err != nil {
+		return nil, err
+	}
+	r, err := (&exchange.Pusher{Store: p.store, Repo: repo, Name: c.Name}).Repair(ctx)
+	if err != nil {
+		return nil, remoteError(c.Name, err)
+	}
+	r.Restored = restored
+	return r, nil
+}
+
+// A remoteRepairAnswer is what remote repair prints as JSON.
+type remoteRepairAnswer struct {
+	*exchange.RepairResult
+	Left []jsonRemoteDamage `json:"left"`
+}
+
+func (a *app) printRemoteRepair(c *exchange.Config, r *exchange.RepairResult) error {
+	j := &remoteRepairAnswer{r, []jsonRemoteDamage{}}
+	for _, d := range r.Left {
+		j.Left = append(j.Left, jsonRemoteDamage{d.Key, d.Err.Error()})
+	}
+	if a.flags.json {
+		if err := a.printJSON(j); err != nil {
+			return err
+		}
+	} else {
+		for _, key := range append(append([]string{}, r.Restored...), r.Put...) {
+			fmt.Fprintf(a.out, "put anew at %s: %s\n", c.Name, key)
+		}
+		for _, d := range j.Left {
+			fmt.Fprintf(a.out, "%s: %s\n", d.Key, d.Error)
+		}
+		if r.Fetched > 0 {
+			fmt.Fprintf(a.out, "brought from %s: %s\n", c.Name, words.Count(r.Fetched, "object"))
+		}
+		if len(r.Restored)+len(r.Put)+len(r.Left)+r.Fetched+r.Lost == 0 {
+			a.note("nothing to repair, here or at %s", c.Name)
+		}
+	}
+	if n := len(r.Left) + r.Lost; n > 0 {
+		return &failure{exitDamage, fmt.Errorf("still damaged: %s at %s, %s here", words.Count(len(r.Left), "object"),
+			words.Quote(c.Name), words.Count(r.Lost, "object")), "run it on a machine that has pushed or cloned the rest"}
+	}
+	return nil
 }
 
 func (a *app) printRemotePrune(

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/url"
+	"os"
 	"os/exec"
 	"strings"
 	"time"
@@ -24,11 +25,17 @@ import (
 const defaultRemote = "origin"
 
 // backend returns what is at the URL of a remote: a bucket, or a directory. It returns the URL
-// as it is to be remembered, without a way that depends on where the user is.
-func (a *app) backend(text string) (remote.Backend, string, error) {
+// as it is to be remembered, without a way that depends on where the user is. A directory is made if it
+// may be.
+func (a *app) backend(text string, mayMake bool) (remote.Backend, string, error) {
 	if dir, ok := strings.CutPrefix(text, "file://"); ok || !strings.Contains(text, "://") {
 		if !ok {
 			dir = a.path(text)
+		}
+		if mayMake { // its parent has to be there: a disk may not be mounted
+			if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+				return nil, "", refuse("", "remote %q: %w", text, err)
+			}
 		}
 		d, err := remote.OpenDir(dir)
 		if err != nil {
@@ -87,7 +94,7 @@ func (a *app) identityOf(flag, remembered string) (*identity.Identity, error) {
 
 // openRemote opens the remote at a URL, and returns the URL as it is to be remembered.
 func (a *app) openRemote(ctx context.Context, text, flag, remembered string) (*lines.Repo, string, error) {
-	b, text, err := a.backend(text)
+	b, text, err := a.backend(text, false)
 	if err != nil {
 		return nil, "", err
 	}

@@ -1,6 +1,7 @@
 package cas
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -88,6 +89,114 @@ func (s *Store) Parcels(ctx context.Context, ids []store.ID, fn func(*Parcel) er
 		}
 	}
 	return missing, c.flush()
+}
+
+// ReadParcel returns what is in a record of objects, whose checksum is verified.
+func ReadParcel(record []byte) (*Parcel, error) {
+	h, err := pack.ParseHeader(record)
+	if err != nil {
+		return nil, err
+	}
+	if h.Size() != int64(len(record)) || layout.Checksum(record[pack.HeaderSize:]) != h.Crc {
+		return nil, errors.New("record of objects: does not match its checksum")
+	}
+	p := &Parcel{Record: record, Kind: h.Kind}
+	if h.Kind != pack.RecGroup {
+		p.Objects = []ParcelObject{{h.Kind, h.ID}}
+		return p, nil
+	}
+	g, err := pack.DecodeGroup(&h, record[pack.HeaderSize:])
+	if err != nil {
+		return nil, err
+	}
+	for i := range g.Members {
+		p.Objects = append(p.Objects, ParcelObject{g.Members[i].Kind, g.Members[i].ID})
+	}
+	return p, nil
+}
+
+// Data calls fn with each object in a parcel, decompressed. What is in a list of chunks is their IDs.
+func (p *Parcel) Data(fn func(o ParcelObject, data []byte) error) error {
+	h, err := pack.ParseHeader(p.Record)
+	if err != nil {
+		return err
+	}
+	if h.Kind != pack.RecGroup {
+		data, err := pack.Decompress(&h, p.Record[pack.HeaderSize:])
+		if err != nil {
+			return err
+		}
+		return fn(p.Objects[0], data)
+	}
+	g, err := pack.DecodeGroup(&h, p.Record[pack.HeaderSize:])
+	for i := 0; err == nil && i < len(g.Members); i++ {
+		err = fn(p.Objects[i], g.Data(i))
+	}
+	return err
+}
+
+// IsChunkList reports whether a parcel has the list of the chunks that a content is in.
+func (p *Parcel) IsChunkList() bool { return p.Kind == pack.RecChunked }
+
+// Chunks returns the IDs in a list of chunks.
+func Chunks(list []byte) (ids []store.ID) {
+	for ; len(list) >= chunkRefSize; list = list[chunkRefSize:] {
+		ids = append(ids, store.ID(list[:32]))
+	}
+	return ids
+}
+
+// Without returns a parcel that lacks some of the objects; nil if none is left. It is the same if it has none of
+// them.
+func (p *Parcel) Without(drop func(store.ID) bool) (*Parcel, error) {
+	left := &Parcel{Kind: p.Kind}
+	var members []pack.Member
+	var raw []byte
+	err := p.Data(func(o ParcelObject, data []byte) error {
+		if !drop(o.ID) {
+			left.Objects = append(left.Objects, o)
+			members = append(members, pack.Member{Kind: o.Kind, Raw: uint32(len(data)), ID: o.ID})
+			raw = append(raw, data...)
+		}
+		return nil
+	})
+	switch {
+	case err != nil || len(left.Objects) == len(p.Objects):
+		return p, err
+	case len(left.Objects) == 0:
+		return nil, nil
+	}
+	h, payload := pack.EncodeGroup(members, raw, pack.EncoderOf(members[0].Kind), nil)
+	left.Record = append(h.Append(nil), payload...)
+	return left, nil
+}
+
+// AllForgotten lists the contents that were forgotten here, and were not stored again.
+func (s *Store) AllForgotten() (ids []store.ID, err error) {
+	all, err := s.forgottenIDs()
+	for id := range all {
+		there, herr := s.Has(id)
+		if herr != nil {
+			return nil, herr
+		}
+		if !there {
+			ids = append(ids, id)
+		}
+	}
+	slices.SortFunc(ids, func(a, b store.ID) int { return bytes.Compare(a[:], b[:]) })
+	return ids, err
+}
+
+// NoteForgotten makes durable that contents were forgotten elsewhere, so that nobody takes them for damage.
+func (s *Store) NoteForgotten(ctx context.Context, ids []store.ID) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	more := make(map[store.ID]bool)
+	for _, id := range ids {
+		more[id] = true
+	}
+	return layout.WithLock(ctx, s.fsys, layout.RepairLock, func() error { return s.noteForgotten(more) })
 }
 
 // PutParcel stores the objects of a record that [Store.Parcels] has given, verified, unless they

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/boocode/filestore/internal/progress"
 	"github.com/boocode/filestore/internal/remote"
@@ -31,11 +32,21 @@ type CheckResult struct {
 // An error means that it could not be done, not that something was found.
 func Check(ctx context.Context, repo *lines.Repo, fsys vfs.FS, name string, data bool) (*CheckResult, error) {
 	c := &checking{ctx: ctx, repo: repo, result: &CheckResult{Read: data}, named: make(map[string]*lines.PackRef)}
+	if err := c.checkHeld(maps.All(heldOf(fsys, name)), func(key string) ([]byte, error) {
+		return repo.Raw(ctx, key)
+	}); err != nil {
+		return nil, err
+	}
 	ledger, _, err := repo.Refresh(ctx)
 	if err != nil { // without it nobody knows what counts
 		return c.result, c.note(err)
 	}
 	c.keeps(ledger)
+	damage, err := repo.CheckLedger(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c.result.Damage = append(c.result.Damage, damage...)
 	tips, err := c.tips()
 	if err != nil {
 		return nil, err

@@ -65,7 +65,10 @@ func (m *Importer) Import(ctx context.Context, f *Fetched, goOn []*FetchedLine) 
 	if err := x.findHere(); err != nil {
 		return nil, err
 	}
-	return x.result, x.all()
+	if err := x.all(); err != nil {
+		return x.result, err
+	}
+	return x.result, KeepHeld(ctx, m.Store.FS(), m.Name, m.Repo)
 }
 
 // importing is one import.
@@ -157,6 +160,9 @@ func (x *importing) put(w *cas.Writer) error {
 		x.result.Records += len(batch)
 	}
 	x.result.Objects = w.Stats().Objects
+	if err := x.Store.NoteForgotten(x.ctx, x.forgotten); err != nil {
+		return err
+	}
 	return x.amend()
 }
 

@@ -98,3 +98,6 @@ func (p *Pusher) isSure(ctx context.Context, session string, at *lines.Position)
 		}
 	}
 }
+
+// isGone reports whether an object is not there.
+func isGone(err error) bool { return errors.Is(err, remote.ErrNoKey) }

@@ -49,6 +49,7 @@ type PrunePlan struct {
 	ledger *lines.Ledger
 	found  *survey
 	going  map[lines.Line]bool
+	forget []store.ID
 }
 
 // Empty reports whether there is nothing to do.
@@ -103,7 +104,9 @@ func planPrune(ctx context.Context, repo *lines.Repo, opts *PruneOptions) (*Prun
 			}
 		}
 	}
-	if len(opts.Forget) > 0 || opts.Anew {
+	// What was forgotten before is not there.
+	p.forget = slices.DeleteFunc(slices.Clone(opts.Forget), func(id store.ID) bool { return ledger.Forgotten[id] })
+	if len(p.forget) > 0 || opts.Anew {
 		p.Anew = p.Kept
 	}
 	return p, nil
@@ -354,7 +357,7 @@ func (p *PrunePlan) do(ctx context.Context) (*PruneResult, error) {
 	}
 	slices.SortFunc(going, func(a, b lines.Line) int { return slices.Compare(a[:], b[:]) })
 	var forget [][32]byte
-	for _, id := range p.opts.Forget {
+	for _, id := range p.forget {
 		forget = append(forget, id)
 	}
 	if err := p.at("planned"); err != nil {
@@ -475,13 +478,3 @@ func parsePackKey(key string) (line string, generation uint64, ok bool) {
 	generation, err := strconv.ParseUint(parts[1], 10, 64)
 	return parts[2], generation, err == nil
 }
-
-// rewriting is lines being written anew.
-type rewriting struct {
-	ctx        context.Context
-	plan       *PrunePlan
-	generation uint64
-	lines      int
-}
-
-func (x *rewriting) all(map[lines.Line]*lines.Kept) error { return nil }

@@ -68,6 +68,9 @@ func (p *Pusher) Push(ctx context.Context, sessions ...string) (*PushResult, err
 		return nil, err
 	}
 	err = p.push(ctx, sessions)
+	if err == nil {
+		err = KeepHeld(ctx, p.Store.FS(), p.Name, p.Repo)
+	}
 	last := LastOf(p.Store.FS(), p.Name)
 	last.Version, last.Tried, last.Err = stateVersion, time.Now(), ""
 	switch {
@@ -544,8 +547,7 @@ type packing struct {
 }
 
 func (x *packing) add(q *cas.Parcel) error {
-	part := lines.Part{Bytes: q.Record, Kind: q.Kind}
-	of := 0
+	part, of := lines.Part{Bytes: q.Record, Kind: q.Kind}, 0
 	for _, o := range q.Objects {
 		part.IDs = append(part.IDs, lines.ID{Kind: o.Kind, ID: o.ID})
 		if o.Kind == 1 || o.Kind == 2 { // a blob, or a list of chunks

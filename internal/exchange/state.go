@@ -16,12 +16,13 @@ import (
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/remote/lines"
+	"github.com/boocode/filestore/internal/remotes"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/words"
 )
 
 // dirName is the directory of a store that has one for each remote.
-const dirName = "remotes"
+const dirName = remotes.Dir
 
 var validName = words.Pattern(`^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$`)
 
@@ -70,7 +71,7 @@ func Remove(ctx context.Context, fsys vfs.FS, name string) error {
 	}
 	return layout.WithLock(ctx, fsys, lockName(name), func() error {
 		var errs []error
-		for _, f := range []string{"config", "lines", "last"} { // without config it is none
+		for _, f := range []string{"config", "lines", "last", "held"} { // without config it is none
 			if err := fsys.Remove(path.Join(dirName, name, f)); !errors.Is(err, fs.ErrNotExist) {
 				errs = append(errs, err)
 			}

@@ -18,6 +18,7 @@ import (
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/places"
 	"github.com/boocode/filestore/internal/progress"
+	"github.com/boocode/filestore/internal/remotes"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/store"
 )
@@ -65,6 +66,8 @@ type PrunePlan struct {
 	*cas.PrunePlan
 	Sessions []PrunedSession // of which snapshots go, the one with the newest first
 	Over     int64           // bytes by which what must stay is more than MaxBytes
+	// Snapshots that rules let go, and that stay since they are not in a remote of the store yet.
+	Unpushed int
 	Problems []trees.Problem // what is missing or damaged: there is no prune before a repair
 
 	s       *cas.Store
@@ -218,6 +221,10 @@ func (p *PrunePlan) choose(ctx context.Context) (drop, named map[uint64]bool, er
 	if err := protect(p.s, all, deleted); err != nil {
 		return nil, nil, err
 	}
+	unpushed, err := remotes.Unpushed(ctx, p.s)
+	if err != nil {
+		return nil, nil, err
+	}
 	for i := range all {
 		m := &all[i]
 		if keep.Session != "" && m.line.session != keep.Session {
@@ -227,7 +234,11 @@ func (p *PrunePlan) choose(ctx context.Context) (drop, named map[uint64]bool, er
 			now.Sub(m.time) > keep.KeepDeleted
 		stays := m.named || m.first || !keep.drops() || keep.KeepWithin > 0 && now.Sub(m.time) <= keep.KeepWithin ||
 			keep.KeepLast > 0 && m.line.counted < keep.KeepLast
-		m.drop = !m.must && (!stays || m.line.gone && !m.named || keep.DropSession && keep.Session != "")
+		byRule := !stays || m.line.gone && !m.named
+		m.drop = !m.must && (byRule || keep.DropSession && keep.Session != "")
+		if unpushed[m.seq] && !keep.DropSession {
+			p.keepUnpushed(m)
+		}
 		if m.counts {
 			m.line.counted++
 		}
@@ -258,6 +269,14 @@ func (p *PrunePlan) choose(ctx context.Context) (drop, named map[uint64]bool, er
 	}
 	slices.SortStableFunc(p.Sessions, func(a, b PrunedSession) int { return b.Newest.Compare(a.Newest) })
 	return drop, named, nil
+}
+
+// keepUnpushed has a snapshot stay that is nowhere else, and is to be.
+func (p *PrunePlan) keepUnpushed(m *dated) {
+	if m.drop {
+		p.Unpushed++
+	}
+	m.must, m.drop = true, false
 }
 
 // problemsOf returns what a marker has missed, and what the journal has: that may

@@ -87,6 +87,10 @@ type Entry struct {
 	Objects    []byte     // records of objects: docs/reference/format.md §3.2, one behind the other
 	Forgotten  [][32]byte // contents that the records need, and that were taken out on purpose
 
+	// The hash that the entry had before a repair has put this one in its place, by which the next names it; zero:
+	// it is as it was put.
+	Was [32]byte
+
 	Void bool // it does not count: see [Ledger.Counts]. It is not in the entry
 }
 
@@ -105,6 +109,7 @@ const (
 	tagLost       = 11
 	tagObjects    = 12
 	tagForgotten  = 13
+	tagWas        = 14
 )
 
 func field(b []byte, tag uint8, parts ...[]byte) []byte {
@@ -154,6 +159,9 @@ func (e *Entry) body() []byte {
 	for _, id := range e.Forgotten {
 		b = field(b, tagForgotten, id[:])
 	}
+	if e.Was != [32]byte{} {
+		b = field(b, tagWas, e.Was[:])
+	}
 	return b
 }
 
@@ -191,7 +199,8 @@ func parseBody(b []byte) (*Entry, error) {
 			return nil, err
 		}
 	}
-	once := seen[tagGeneration] == 1 && seen[tagObjects] <= 1
+	once := seen[tagGeneration] == 1 && seen[tagObjects] <= 1 && seen[tagWas] <= 1 &&
+		(seen[tagWas] == 0) == (e.Was == [32]byte{})
 	for tag := uint8(tagBase); tag <= tagLeans; tag++ {
 		mayLack := tag == tagBase || tag == tagLeans
 		once = once && seen[tag] <= 1 && (mayLack || seen[tag] == seen[tagSession])
@@ -207,7 +216,7 @@ func parseBody(b []byte) (*Entry, error) {
 
 func (e *Entry) parseField(o *Opening, tag uint8, v []byte) error {
 	want := map[uint8]int{tagGeneration: 8, tagBase: 56, tagStore: 16, tagName: 32, tagPack: packRefSize, tagLost: 32,
-		tagForgotten: 32}
+		tagForgotten: 32, tagWas: 32}
 	if n, ok := want[tag]; ok && len(v) != n {
 		return errBody
 	}
@@ -251,6 +260,8 @@ func (e *Entry) parseField(o *Opening, tag uint8, v []byte) error {
 		e.Objects = bytes.Clone(v)
 	case tagForgotten:
 		e.Forgotten = append(e.Forgotten, [32]byte(v))
+	case tagWas:
+		e.Was = [32]byte(v)
 	default:
 		if tag < 128 {
 			return fmt.Errorf("%w: field %d of an entry", ErrNewer, tag)

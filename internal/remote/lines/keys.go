@@ -187,7 +187,29 @@ func Open(ctx context.Context, b remote.Backend, unwrap func([]byte) ([]byte, er
 		return nil, err
 	}
 	r := newRepo(b, f, nil, unwrap)
+	r.hold(formatName, doc)
 	return r, r.readKeys(ctx)
+}
+
+// IsSame reports whether what is at a place is the remote that once had a FORMAT, though its own may be damaged
+// or gone. One that is sound, and has another identity and other keys, is another.
+func IsSame(ctx context.Context, b remote.Backend, was []byte) (bool, error) {
+	old, err := parseFormat(was)
+	if err != nil {
+		return false, nil
+	}
+	doc, err := b.Get(ctx, formatName, 0, -1)
+	if errors.Is(err, remote.ErrNoKey) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	f, err := parseFormat(doc)
+	if err != nil { // also one that says that it is of a newer version
+		return true, nil
+	}
+	return f.ID == old.ID || bytes.Equal(f.Keys, old.Keys) && f.Plain == old.Plain, nil
 }
 
 // readKeys reads the newest keyring, which has the keys of all epochs.
@@ -207,6 +229,7 @@ func (r *Repo) readKeys(ctx context.Context) error {
 		if wrapped, err = r.b.Get(ctx, at, 0, -1); err != nil {
 			return err
 		}
+		r.hold(at, wrapped)
 	}
 	text := []byte(r.format.Plain)
 	if r.format.Plain == "" {
@@ -230,13 +253,13 @@ func keysName(n uint64) string { return fmt.Sprintf("keys/%08d", n) }
 
 // Rotate has all who write from now on use a new key, which is wrapped for those whom wrap names. Who is
 // not among them can read what was there before, and nothing that comes. The error matches [ErrRival] if
-// somebody else rotates at the same time.
-func (r *Repo) Rotate(ctx context.Context, wrap func([]byte) ([]byte, error), by [16]byte) error {
+// somebody else rotates at the same time. It returns the epoch of the key.
+func (r *Repo) Rotate(ctx context.Context, wrap func([]byte) ([]byte, error), by [16]byte) (epoch int, err error) {
 	if r.IsPlain() {
-		return errors.New("the remote is not encrypted")
+		return 0, errors.New("the remote is not encrypted")
 	}
 	if err := r.readKeys(ctx); err != nil {
-		return err
+		return 0, err
 	}
 	var k key
 	rand.Read(k[:]) // never fails (crypto/rand)
@@ -245,10 +268,10 @@ func (r *Repo) Rotate(ctx context.Context, wrap func([]byte) ([]byte, error), by
 	r.mu.Unlock()
 	wrapped, err := wrap(ks.text())
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if err := r.create(ctx, keysName(n), wrapped); err != nil {
-		return err
+		return 0, err
 	}
 	// Whoever writes hears of it: sealed with the key that all have.
 	for {
@@ -259,7 +282,7 @@ func (r *Repo) Rotate(ctx context.Context, wrap func([]byte) ([]byte, error), by
 		if errors.Is(err, ErrRival) {
 			continue
 		}
-		return errors.Join(err, r.readKeys(ctx))
+		return len(ks), errors.Join(err, r.readKeys(ctx))
 	}
 }
 

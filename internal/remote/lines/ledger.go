@@ -140,7 +140,10 @@ func (r *Repo) Refresh(ctx context.Context) (l *Ledger, changed bool, err error)
 		r.mu.Unlock()
 		return l, l.Newest != was.Newest, nil
 	}
-	return nil, false, damaged("ledger/", err)
+	if gone, ok := errors.AsType[*goneError](err); ok {
+		err = damaged(gone.key, errors.New("it is missing"))
+	}
+	return nil, false, err
 }
 
 // known returns the ledger, which is read if it never was.
@@ -153,6 +156,29 @@ func (r *Repo) known(ctx context.Context) (*Ledger, error) {
 	}
 	l, _, err := r.Refresh(ctx)
 	return l, err
+}
+
+// CheckLedger reads all of the ledger, also what does not matter any more. It returns what is damaged.
+func (r *Repo) CheckLedger(ctx context.Context) (damage []DamageError, err error) {
+	l, err := r.known(ctx)
+	var next [32]byte
+	for n := l.Newest; err == nil && n > 0; n-- {
+		var x *ledgerObject
+		var hash [32]byte
+		x, hash, err = r.ledgerObject(ctx, n)
+		if d, ok := errors.AsType[*DamageError](err); ok {
+			damage, err, next = append(damage, *d), nil, [32]byte{}
+			continue
+		}
+		if err != nil {
+			break
+		}
+		if next != [32]byte{} && hash != next {
+			damage = append(damage, DamageError{ledgerKey(n), errors.New("it is not the one that the next is behind")})
+		}
+		next = x.prev
+	}
+	return damage, err
 }
 
 // Load reads the ledger if it never was.
@@ -322,6 +348,7 @@ func (r *Repo) ledgerObject(ctx context.Context, n uint64) (*ledgerObject, [32]b
 		return nil, prev, damaged(key, err)
 	}
 	x.prev = prev
+	r.hold(key, b)
 	return x, hashOf(b), nil
 }
 
@@ -464,11 +491,37 @@ func (k *Kept) append(b []byte) []byte {
 // readManifest reads what the prune says that ended last.
 func (r *Repo) readManifest(ctx context.Context, l *Ledger) error {
 	l.Kept, l.Forgotten = make(map[Line]*Kept), make(map[[32]byte]bool)
-	err := r.ReadPack(ctx, &l.manifest, func(b []byte) error { return l.parse(b) })
+	raw, err := r.b.Get(ctx, l.manifest.Key(), 0, -1)
+	if err == nil {
+		r.hold(l.manifest.Key(), raw) // before it is opened in place
+		err = r.readPack(ctx, &l.manifest, raw, l.parse)
+	}
 	if errors.Is(err, remote.ErrNoKey) && l.Newest > 0 {
-		return fmt.Errorf("%s: %w", l.manifest.Key(), err)
+		return &goneError{l.manifest.Key(), err}
 	}
 	return err
+}
+
+// A goneError says which object is missing.
+type goneError struct {
+	key string
+	error
+}
+
+func (e *goneError) Unwrap() error { return e.error }
+
+// HoldLedger reads those objects of the ledger, too, that do not matter any more, but for those that somebody has a
+// copy of: see [Repo.Held].
+func (r *Repo) HoldLedger(ctx context.Context, has func(key string) bool) error {
+	for n := r.Ledger().Newest; n > 0; n-- {
+		if key := ledgerKey(n); has(key) || r.Held()[key] != nil {
+			continue
+		}
+		if _, _, err := r.ledgerObject(ctx, n); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 var errManifest = errors.New("it is not as what a prune keeps has to be")

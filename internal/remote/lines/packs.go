@@ -175,8 +175,12 @@ func (r *Repo) ReadPack(ctx context.Context, ref *PackRef, fn func(record []byte
 	if err != nil {
 		return err
 	}
+	return r.readPack(ctx, ref, b, fn)
+}
+
+func (r *Repo) readPack(ctx context.Context, ref *PackRef, b []byte, fn func(record []byte) error) error {
 	var failed error
-	err = r.withKeys(ctx, func(ks keyring) error {
+	err := r.withKeys(ctx, func(ks keyring) error {
 		return openPack(ks, ref, b, func(record []byte) error {
 			failed = fn(record)
 			return failed

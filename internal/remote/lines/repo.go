@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,6 +30,7 @@ type Repo struct {
 	names   key
 	ledger  *Ledger
 	isFresh bool // the ledger was read
+	held    map[string][]byte
 	folds   map[string]map[uint64]*folded
 }
 
@@ -168,11 +170,14 @@ func (r *Repo) Entry(ctx context.Context, dir string, at Position) (e *Entry, no
 	if d, ok := errors.AsType[*DamageError](err); ok {
 		return nil, now, prev, d
 	}
-	if err == nil && at.Hash != [32]byte{} && at.Hash != now.Hash {
-		return nil, now, prev, damaged(key, errors.New("it is not the entry that was there"))
-	}
 	if err == nil {
 		e, err = parseBody(body)
+	}
+	if err == nil && e.Was != [32]byte{} && at.Entry >= l.Kept[at.Line].Folded() {
+		now.Hash = e.Was
+	}
+	if err == nil && at.Hash != [32]byte{} && at.Hash != now.Hash {
+		return nil, now, prev, damaged(key, errors.New("it is not the entry that was there"))
 	}
 	if errors.Is(err, ErrNewer) {
 		return nil, now, prev, fmt.Errorf("%s: %w", key, err)
@@ -189,6 +194,36 @@ func (r *Repo) Entry(ctx context.Context, dir string, at Position) (e *Entry, no
 	e.Void = !l.Counts(at.Line, at.Entry, e.Generation)
 	return e, now, prev, nil
 }
+
+// Replace puts an entry in the place of one that is damaged or gone. Its field Was has the hash by which others
+// name that.
+func (r *Repo) Replace(ctx context.Context, dir string, line Line, n uint64, prev [32]byte, e *Entry) error {
+	if err := r.format.mayWrite(); err != nil {
+		return err
+	}
+	key := entryKey(dir, line, n)
+	return r.b.Overwrite(ctx, key, e.seal(r.ring(), key, prev))
+}
+
+// hold remembers the bytes of an object without which nothing can be read.
+func (r *Repo) hold(key string, b []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.held == nil {
+		r.held = make(map[string][]byte)
+	}
+	r.held[key] = bytes.Clone(b)
+}
+
+// Held returns the objects without which nothing can be read, as they were read: FORMAT, keys, the ledger.
+func (r *Repo) Held() map[string][]byte {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.held)
+}
+
+// Raw returns the bytes of an object.
+func (r *Repo) Raw(ctx context.Context, key string) ([]byte, error) { return r.b.Get(ctx, key, 0, -1) }
 
 // A Tip is how far a line goes.
 type Tip struct {

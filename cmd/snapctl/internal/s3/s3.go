@@ -305,6 +305,34 @@ func (b *Bucket) Delete(ctx context.Context, key string) error {
 	return drain(resp)
 }
 
+// Keeps says why what is removed from the bucket may still be there; "": nothing of it is known to be.
+func (b *Bucket) Keeps(ctx context.Context) (string, error) {
+	var versions struct{ Status string }
+	err := b.ask(ctx, "versioning", &versions)
+	if err == nil && versions.Status != "" { // also suspended: what there was before stays
+		return "the bucket keeps old versions of objects", nil
+	}
+	var lock struct{ ObjectLockEnabled string }
+	lerr := b.ask(ctx, "object-lock", &lock)
+	if lerr == nil && lock.ObjectLockEnabled == "Enabled" {
+		return "the bucket locks objects", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("whether the bucket keeps old versions: %w", err)
+	}
+	return "", nil
+}
+
+// ask reads how the bucket is set up.
+func (b *Bucket) ask(ctx context.Context, what string, v any) error {
+	resp, err := b.do(ctx, &request{method: "GET", list: true, query: url.Values{what: {""}}})
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	return xml.NewDecoder(resp.Body).Decode(v)
+}
+
 // A listing is what ListObjectsV2 answers.
 type listing struct {
 	Contents []struct {

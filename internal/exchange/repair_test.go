@@ -1,0 +1,123 @@
+package exchange
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/places"
+	"github.com/boocode/filestore/internal/remote"
+	"github.com/boocode/filestore/internal/remote/lines"
+	"github.com/boocode/filestore/internal/remote/remotetest"
+)
+
+// repair has a machine repair a remote, and returns what is left.
+func (m *machine) repair(b remote.Backend) (r *RepairResult, err error) {
+	err = m.withStore(func(s *cas.Store, _ *places.Location) error {
+		restored, err := RestoreHeld(m.t.Context(), s.FS(), "team", b)
+		if err != nil {
+			return err
+		}
+		repo, err := lines.Open(m.t.Context(), b, nil)
+		if err != nil {
+			return err
+		}
+		r, err = (&Pusher{Store: s, Repo: repo, Name: "team"}).Repair(m.t.Context())
+		if r != nil {
+			r.Restored = restored
+		}
+		return err
+	})
+	return r, err
+}
+
+// damageThere returns what a check by a machine finds.
+func (m *machine) damageThere(b remote.Backend) (keys []string) {
+	err := m.withStore(func(s *cas.Store, _ *places.Location) error {
+		repo, err := lines.Open(m.t.Context(), b, nil)
+		if err != nil {
+			keys = append(keys, "FORMAT")
+			return nil
+		}
+		r, err := Check(m.t.Context(), repo, s.FS(), "team", true)
+		if err != nil {
+			return err
+		}
+		for _, d := range r.Damage {
+			keys = append(keys, d.Key)
+		}
+		return nil
+	})
+	if err != nil {
+		m.t.Error(err)
+	}
+	return keys
+}
+
+// TestRepairThere changes bytes of each object of a small remote, and takes each away: a check names it, the store
+// that has put it mends it, and then all is there that was. The remote was pruned before, and has packs.
+func TestRepairThere(t *testing.T) {
+	rng := rand.New(rand.NewPCG(6, 6))
+	a, mem := newMachine(t), remotetest.NewMem()
+	a.write("big", noise(rng, 9<<20))
+	a.turn("s1", "first", func() { a.write("f", "one") })
+	a.turn("s2", "second", func() { a.write("f", "two") })
+	a.mustPush(mem)
+	a.turn("gone", "", func() { a.write("f", "three") })
+	a.mustPush(mem)
+	if _, err := prune(t, mem, &PruneOptions{Sessions: []string{"gone"}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	a.turn("s1", "third", func() { a.write("f", "four") })
+	a.mustPush(mem)
+	a.turn("s1", "fourth", func() { a.write("f", "five") })
+	a.mustPush(mem)
+	if keys := a.damageThere(mem); len(keys) > 0 {
+		t.Fatalf("damaged: %v", keys)
+	}
+	whole := newMachine(t)
+	whole.mustClone(mem, nil)
+	objects := mem.Objects()
+	for _, key := range slices.Sorted(maps.Keys(objects)) {
+		b := objects[key]
+		every := 1 + len(b)/2
+		if *everyByte {
+			every = 1 + len(b)/1000
+		}
+		for i := -1; i < len(b); i += every {
+			other := remotetest.NewMem()
+			for k, v := range objects {
+				if k == key && i >= 0 {
+					v = bytes.Clone(v)
+					v[i] ^= 1
+				}
+				if k != key || i >= 0 {
+					other.Create(t.Context(), k, v)
+				}
+			}
+			what := fmt.Sprintf("byte %d of %s (-1: it is gone)", i, key)
+			if keys := a.damageThere(other); !slices.Contains(keys, key) {
+				t.Errorf("%s: a check names %v", what, keys)
+			}
+			r, err := a.repair(other)
+			if err != nil {
+				t.Errorf("%s: %v", what, err)
+				continue
+			}
+			if keys := a.damageThere(other); len(keys) > 0 || len(r.Restored)+len(r.Put) == 0 {
+				t.Errorf("%s: after a repair (%+v) these are damaged: %v", what, r, keys)
+				continue
+			}
+			if i > 0 { // what comes of it is seen once
+				continue
+			}
+			c := newMachine(t)
+			c.mustClone(other, nil)
+			sameHistory(t, whole, c, "s1", "s2")
+		}
+	}
+}
