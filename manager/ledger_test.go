@@ -353,7 +353,7 @@ type ledgerRequest struct {
 	do   func(how rollback.OnConflict, preview bool) (*RestoreResult, error)
 
 	may   ledgerEffect // lines that may come, and go
-	never lineOf       // lines that may not come, whatever is given up
+	never lineOf       // lines that may not come where no conflict is listed, whatever is given up
 	must  lineOf       // those of them that have to go, with the file from which; "": from all
 }
 
@@ -411,6 +411,7 @@ func (l *ledger) ask(q *ledgerRequest) {
 	isMarked := func(p string) bool { return q.how == rollback.ConflictMarkers && left[family(p)] }
 	for line, p := range is.but(was) {
 		_, never := q.never[line]
+		never = never && !l.moved[family(p)] && !left[family(p)]
 		if _, may := q.may.came[line]; never || !may && !overwritten[family(p)] && !isMarked(p) {
 			l.wrong("the line %s of %s has come: %+v", line, p, r)
 		}

@@ -211,6 +211,7 @@ func (x *restore) outOf(ctx context.Context, a *aim, at *record, sc standing.Ste
 		if of.Change == nil {
 			continue
 		}
+		a.isAbout(r)
 		undo, err := x.stepsOf(ctx, of, cuts, true, !isOut[r.Seq])
 		if err != nil {
 			return err

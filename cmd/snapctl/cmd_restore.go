@@ -830,14 +830,17 @@ func summaryOf(r *manager.RestoreResult) (summary string, dirty int) {
 // noteConflicts says what takes back what is in conflict, and how else it can be settled.
 func (a *app) noteConflicts(r *manager.RestoreResult, f *restoreFlags) {
 	hasMarkers := f.onConflict == rollback.ConflictMarkers && !r.Preview && !r.Aborted
-	var lines, blocked, doubtful []string // paths
-	var with []string                     // turns in their way
+	var lines, whole, blocked, doubtful []string // paths
+	var with []string                            // turns in their way
 	for _, c := range r.Conflicts {
 		switch c.Why {
 		case "lines":
 			lines = append(lines, c.Path)
 		case "contested", "unknown":
 			doubtful = append(doubtful, c.Path)
+		case "hidden", "lost", "markers": // theirs does nothing there
+		default:
+			whole = append(whole, c.Path)
 		}
 		if c.Hint == "" || c.Why == "markers" || hasMarkers || len(f.hunks) > 0 { // of hunks it would do more
 			continue
@@ -862,7 +865,11 @@ func (a *app) noteConflicts(r *manager.RestoreResult, f *restoreFlags) {
 		turns = turnNames(r.TurnsTakenBack)
 	}
 	switch {
-	case r.Aborted || len(lines) == 0:
+	case r.Aborted:
+	case len(lines) == 0 && len(whole) > 0 && len(turns) > 0:
+		a.note("to overwrite what came since: %s",
+			a.revertCommandLine(turns, hunksFlag(f.hunks)+" --on-conflict theirs", f.paths))
+	case len(lines) == 0:
 	case hasMarkers:
 		a.note("%s: both sides are there, between <<<<<<< and >>>>>>>; 'snapctl status' lists it until they are gone",
 			firstPaths(lines, 3))
