@@ -77,9 +77,11 @@ fuzz: ## every fuzz target for T=30s
 	done
 
 .PHONY: crash
-explore: ## the protocol of remotes, all worlds, and RUNS=100 random histories beside prunes
+explore: ## the protocol of remotes: all worlds, RUNS=100 random histories, 1,000 turns through faults
 	go test -timeout 120m -run 'TestProtocol' ./internal/remote/lines -explore
 	$(DISK) go test -timeout 60m -run 'TestPruneBeside' ./internal/exchange -beside $(or $(RUNS),100)
+	go test -timeout 60m -run 'TestFaults' ./cmd/snapctl/internal/s3 -turns 250 -late 30s
+	$(DISK) go test -timeout 60m -run 'TestRepairThere' ./internal/exchange -bytes
 
 crash: ## long fault loops: kill -9 in ROUNDS=200 rounds, 10,000 runs
 	$(DISK) go test -timeout 60m -run 'Kill|Crash|Many|Interrupt$$' ./internal/cas ./manager ./cmd/snapctl -crash.rounds $(ROUNDS) -seed $(SEED)

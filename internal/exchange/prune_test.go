@@ -130,7 +130,7 @@ func checkRemote(t *testing.T, m *machine, b remote.Backend) {
 
 var everyByte = flag.Bool("bytes", false, "change a thousand bytes of each object of a remote, not two")
 
-var random = flag.Uint64("beside", 3, "run so many random histories beside prunes")
+var random = flag.Uint64("beside", 2, "run so many random histories beside prunes")
 
 // TestPruneBeside has machines push, clone and go on while others prune, all at once. Which of them has its next
 // request done is a matter of chance, and some are killed before or behind a request. What a push has
