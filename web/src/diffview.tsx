@@ -229,7 +229,7 @@ function HunkBar({ h, i }: { h: Hunk; i: number }) {
       {h.by && h.by !== turnOf(m) && <span class="by">{by(h.by)}</span>}
       {!!h.blockedBy?.length && <span class="warn">changed since by {h.blockedBy.map(by).join(', ')}</span>}
       <span class="grow" />
-      <button class="tick" disabled={isBusy} aria-pressed={isReviewed} aria-label={`Reviewed: ${what}`} title="Mark as reviewed (v)" onClick={e => { e.stopPropagation(); review(h) }}><span aria-hidden="true">{isReviewed ? '✓' : '○'}</span> {isReviewed ? 'Reviewed' : 'Review'}</button>
+      <button class="tick" disabled={isBusy} aria-pressed={isReviewed} aria-label={`${isReviewed ? 'Reviewed' : 'Review'}: ${what}`} title="Mark as reviewed (v)" onClick={e => { e.stopPropagation(); review(h) }}><span aria-hidden="true">{isReviewed ? '✓' : '○'}</span> {isReviewed ? 'Reviewed' : 'Review'}</button>
     </div>
   )
 }

@@ -501,7 +501,7 @@ func TestSwitch(t *testing.T) {
 		}()
 		b.click(".turn", title)
 		<-recorded
-		b.until(fmt.Sprintf(`document.querySelector(".turn.at .title").textContent === %q &&
+		b.until(fmt.Sprintf(`document.querySelector(".turn.at .text").textContent === %q &&
 			document.querySelector(".minus code")?.textContent.includes(%q)`, title, line))
 		if got := eval[string](b, `document.querySelector(".minus code").textContent`); strings.Contains(got, "changed") {
 			t.Fatalf("%s: it was %q before", title, got)
@@ -591,7 +591,10 @@ func TestAxe(t *testing.T) {
 		}
 		b.chooses("first", "a.go")
 		check("a diff")
-		b.keys("s")
+		b.keys("a")
+		b.until(`document.querySelector(".owner button")`)
+		check("whose lines are")
+		b.keys("a", "s")
 		b.until(`document.querySelector(".code.split")`)
 		check("side by side")
 		b.keys(" ", "h")
@@ -599,7 +602,10 @@ func TestAxe(t *testing.T) {
 		check("picked, and the history")
 		b.keys("\r")
 		b.until(`document.querySelector("dialog button.go:not(:disabled)")`)
-		check("a preview")
+		check("a preview, with an open turn")
+		b.keys(kb.Escape, "m")
+		b.until(`document.querySelector("dialog input")`)
+		check("a name")
 		b.keys(kb.Escape)
 		b.keys("?")
 		check("the keys")

@@ -322,8 +322,7 @@ func (b *browser) click(selector, text string) {
 	b.Helper()
 	find := fmt.Sprintf("[...document.querySelectorAll(%q)].find(e => e.textContent.includes(%q) && !e.disabled)",
 		selector, text)
-	b.until(find)
-	eval[bool](b, "("+find+".click(), true)")
+	b.until("(e => e && (e.click(), true))(" + find + ")") // it may be drawn anew between two questions
 }
 
 func (b *browser) shot(file string) {
