@@ -380,3 +380,60 @@ func (m *machine) eachRecord(fn func(*store.Snapshot)) {
 		m.t.Fatal(err)
 	}
 }
+
+// TestRequests counts what is asked of a place: two requests for a turn, in a remote that was pruned, too, and a few
+// for each line that a prune looks at.
+func TestRequests(t *testing.T) {
+	a, mem := newMachine(t), remotetest.NewMem()
+	a.turn("s", "", func() { a.write("f", "0") })
+	a.mustPush(mem)
+	count := remotetest.NewFaulty(mem, 1)
+	repo, err := openRepo(t.Context(), count)
+	if err != nil {
+		t.Fatal(err)
+	}
+	push := func() int {
+		before := count.Requests
+		err := a.withStore(func(s *cas.Store, _ *places.Location) error {
+			_, err := (&Pusher{Store: s, Repo: repo, Name: "team"}).Push(t.Context())
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return count.Requests - before
+	}
+	push() // reads the ledger
+	for i := range 3 {
+		if i == 1 {
+			if _, err := prune(t, mem, &PruneOptions{Forget: []store.ID{{1}}}, nil); err != nil {
+				t.Fatal(err)
+			}
+			a.turn("s", "", func() { a.write("f", "beside a prune") })
+			if n := push(); n > 10 {
+				t.Errorf("a push behind a prune asks %d times", n)
+			}
+		}
+		a.turn("s", "", func() { a.write("f", fmt.Sprint(i)) })
+		if n := push(); n != 2 {
+			t.Errorf("turn %d: a push asks %d times", i, n)
+		}
+		if n := push(); n != 0 {
+			t.Errorf("a push of nothing asks %d times", n)
+		}
+	}
+	const sessions = 20
+	for i := range sessions {
+		a.turn(fmt.Sprint("other", i), "", func() { a.write("f", fmt.Sprint("of ", i)) })
+	}
+	push()
+	before := count.Requests
+	if _, err := prune(t, count, &PruneOptions{Sessions: []string{"other19"}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if n := count.Requests - before; n > 3*sessions+20 {
+		t.Errorf("a prune of %d lines asks %d times", sessions, n)
+	} else {
+		t.Logf("a prune of %d lines asks %d times", sessions, n)
+	}
+}
