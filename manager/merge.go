@@ -168,32 +168,16 @@ func (x *restore) outOf(ctx context.Context, a *aim, at *record, sc standing.Ste
 	if err != nil {
 		return err
 	}
-	comes := func(r *record) bool {
-		return slices.ContainsFunc(a.forth[p], func(o standing.StepChange) bool { return history.IsSame(o.By, r) })
+	turns, isOut, err := x.turnsOut(ctx, a, sc, since, out)
+	if err != nil {
+		return err
 	}
-	isOut := make(map[uint64]bool)
-	var turns []*record
-	for _, r := range out {
-		if r.Seq != 0 && !r.IsJoint() && !comes(r) {
-			turns, isOut[r.Seq] = append(turns, r), true
-		}
-	}
-	for _, r := range since { // what was cut of others
-		for _, c := range r.CutAt(p) {
-			if c.Turn >= sc.By.Seq || isOut[c.Turn] || standing.HasRecord(turns, c.Turn) {
-				continue
-			}
-			turn, err := x.m.records.Record(ctx, c.Turn)
-			if err != nil {
-				return err
-			}
-			turns = append(turns, turn)
-		}
+	for i := range steps {
+		steps[i].Out = earlierCut(steps, i)
 	}
 	if len(turns) == 0 {
 		return nil
 	}
-	slices.SortFunc(turns, func(a, b *record) int { return cmp.Compare(b.Seq, a.Seq) })
 	var cuts pathCuts
 	oldest := turns[len(turns)-1].Seq
 	if cuts.now, err = l.CutsIn(ctx, before, p, oldest); err != nil {
@@ -219,9 +203,59 @@ func (x *restore) outOf(ctx context.Context, a *aim, at *record, sc standing.Ste
 		list = append(list, undo...)
 	}
 	for i := range steps {
-		steps[i].Out = list
+		steps[i].Out = append(steps[i].Out, list...)
 	}
 	return nil
+}
+
+// turnsOut returns the turns that are out, or of which something is cut, since a change, of
+// the records by which what is in now differs from what was in then, newest first.
+func (x *restore) turnsOut(ctx context.Context, a *aim, sc standing.StepChange, since, out []*record) (turns []*record,
+	isOut map[uint64]bool, err error) {
+	p := sc.Change.Path
+	comes := func(r *record) bool {
+		return slices.ContainsFunc(a.forth[p], func(o standing.StepChange) bool { return history.IsSame(o.By, r) })
+	}
+	isOut = make(map[uint64]bool)
+	for _, r := range out {
+		if r.Seq != 0 && !r.IsJoint() && !comes(r) {
+			turns, isOut[r.Seq] = append(turns, r), true
+		}
+	}
+	for _, r := range since { // what was cut of others
+		for _, c := range r.CutAt(p) {
+			if c.Turn >= sc.By.Seq || isOut[c.Turn] || standing.HasRecord(turns, c.Turn) {
+				continue
+			}
+			turn, err := x.m.records.Record(ctx, c.Turn)
+			if err != nil {
+				return nil, nil, err
+			}
+			turns = append(turns, turn)
+		}
+	}
+	slices.SortFunc(turns, func(a, b *record) int { return cmp.Compare(b.Seq, a.Seq) })
+	return turns, isOut, nil
+}
+
+// earlierCut returns what is cut of windows of a change before the one of a step, as steps that
+// take it back, newest first.
+func earlierCut(steps []merging.Step, i int) (list []merging.Step) {
+	older := steps[i+1:]
+	if steps[i].Comes {
+		older = slices.Clone(steps[:i])
+		slices.Reverse(older)
+	}
+	for _, st := range older {
+		is := st.Base
+		if st.Comes {
+			is = st.Theirs
+		}
+		if st.Part != nil && !trees.Same(is, st.Part.Left) {
+			list = append(list, merging.Step{Base: st.Part.Left, Theirs: is, Of: st.Of})
+		}
+	}
+	return list
 }
 
 // windowsOf returns what a change of a turn did, in steps where somebody else has

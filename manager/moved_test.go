@@ -634,6 +634,50 @@ func TestRevertMovedAround(t *testing.T) {
 	b.expectFiles(files{"a": text})
 }
 
+// What was taken back of a window does not come with what a later one of the turn had found.
+func TestTheirsWithoutWindow(t *testing.T) {
+	text := numbered(nil)
+	b := newBench(t)
+	m := b.open("s")
+	m.opts.ToolWindows = true
+	b.write("a", text)
+	b.initialize(m)
+	tool := func(name string, do func()) {
+		if _, err := m.OnToolStart(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+		do()
+		if _, err := m.OnToolEnd(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.start(m)
+	tool("1", func() { b.write("a", numbered(map[int]string{2: "turn"})) })
+	b.write("a", numbered(map[int]string{2: "turn", 8: "user"}))
+	tool("2", func() { b.remove("a"); b.write("b", numbered(map[int]string{2: "turn", 8: "user"})) })
+	b.end(m)
+	opts := &RevertOptions{Turns: []string{"0"}, OnConflict: rollback.ConflictTheirs}
+	for _, h := range b.hunks(m, &HunkRange{Turns: opts.Turns}).Hunks {
+		if h.Path == "a" && h.Kind == "lines" {
+			opts.Hunks = append(opts.Hunks, h.ID)
+		}
+	}
+	if len(opts.Hunks) != 1 {
+		t.Fatalf("hunks %q, want one", opts.Hunks)
+	}
+	if _, err := m.Revert(t.Context(), opts); err != nil {
+		t.Fatal(err)
+	}
+	opts.Hunks = nil
+	b.expectFiles(files{"a": text, "b": numbered(map[int]string{2: "turn", 8: "user"})})
+	if _, err := m.Revert(t.Context(), opts); err != nil {
+		t.Fatal(err)
+	}
+	if now := b.files()["a"]; strings.Contains(now, "turn") {
+		t.Errorf("a has what the turn wrote:\n%s", now)
+	}
+}
+
 // What the user wrote in a file between two windows of a turn, which moved it before and
 // behind that, stays when the turn goes: where it was first, or where it is.
 func TestMergeMovedWithin(t *testing.T) {
