@@ -186,8 +186,12 @@ func (m *mending) line(r *RepairResult) error {
 		if n > 0 && e != nil && prev != before && before != [32]byte{} {
 			e = nil // it is not behind that
 		}
+		isFolded := n < m.p.Repo.Ledger().Kept[m.tip.Line].Folded()
+		if e == nil && isFolded {
+			return nil // a fold is not put anew: nobody would look at what is put into the log
+		}
 		isPack := func(ref lines.PackRef) bool { return m.bad[ref.Key()] }
-		if e != nil && !slices.ContainsFunc(e.Packs, isPack) {
+		if e != nil && (isFolded || !slices.ContainsFunc(e.Packs, isPack)) {
 			before = at.Hash
 			m.note(e)
 			continue
