@@ -116,6 +116,10 @@ merge: ## 8,200 merges beside git merge-file, and how long those of long texts t
 	go test -count=1 -timeout 60m -run 'TestMergeOfLongTexts$$' ./patch -v -merge.table
 	go test -count=1 -timeout 60m -run 'TestHunksOfHistory$$' ./manager -v -hunks.cases 2000 -seed $(SEED)
 
+.PHONY: blame
+blame: build ## blame beside git blame, cold, warm and as a process, of 10,000 turns and as many lines; TURNS=n
+	go test -count=1 -timeout 60m -run 'TestBlameCost$$' ./manager -v -blame.turns $(or $(TURNS),10000) -blame.command $(CURDIR)/snapctl
+
 .PHONY: web
 web: ## the page of 'snapctl timeline', from web/src into the sources; needs npm, and 'go build' does not
 	cd web && npm ci --no-audit --no-fund --silent && npx tsc --noEmit

@@ -114,13 +114,7 @@ func blameAsGit(t *testing.T, files [][][]byte) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var want []int
-		for line := range strings.Lines(string(out)) {
-			var n int
-			if k, _ := fmt.Sscanf(line, "committer-time %d", &n); k == 1 {
-				want = append(want, n-1)
-			}
-		}
+		want := turnsOfPorcelain(out)
 		got := b.blameTurns(m, name(i))
 		if len(got) != len(want) {
 			t.Fatalf("%s has %d lines, of git %d", name(i), len(got), len(want))
@@ -138,6 +132,17 @@ func blameAsGit(t *testing.T, files [][][]byte) {
 	if differ*1000 > lines {
 		t.Errorf("%d of %d lines are of another turn than git says", differ, lines)
 	}
+}
+
+// turnsOfPorcelain returns the turn of each line, of which the commit's time is one more.
+func turnsOfPorcelain(out []byte) (turns []int) {
+	for line := range strings.Lines(string(out)) {
+		var n int
+		if k, _ := fmt.Sscanf(line, "committer-time %d", &n); k == 1 {
+			turns = append(turns, n-1)
+		}
+	}
+	return turns
 }
 
 // blameTurns returns the turn of each line.

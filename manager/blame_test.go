@@ -126,6 +126,33 @@ func TestBlameWhatIsNotKnown(t *testing.T) {
 	b.wantBlame(m, "a", "", "1-1:pruned 2-4:unknown")
 }
 
+// A file that a restore has brought back has no line of the restore's, if what it was before was
+// pruned; and one of which the store has forgotten the content is on the disk.
+func TestBlameBehindRestores(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	b.initialize(m)
+	b.turn(m, func() { b.write("a", "1\n2\n") })
+	b.turn(m, func() { b.remove("a") })
+	_, err := m.Revert(t.Context(), &RevertOptions{Turns: []string{"turn:1"}})
+	b.must(err)
+	for i := range 3 {
+		b.turn(m, func() { b.write("other", fmt.Sprint(i)) })
+	}
+	b.wantBlame(m, "a", "", "1-2:s/0")
+	p, err := m.Resolve(t.Context(), "@")
+	b.must(err)
+	e, err := m.entryAt(t, p.State, "a")
+	b.must(err)
+	b.prune(m.store, &retain.Retention{KeepLast: 4})
+	b.wantBlame(m, "a", "", "1-2:pruned")
+	plan, err := retain.PlanForget(t.Context(), m.store, &retain.ForgetOptions{Blobs: []store.ID{e.ID}})
+	b.must(err)
+	_, err = plan.Do(t.Context())
+	b.must(err)
+	b.wantBlame(m, "a", "", "1-2:pruned")
+}
+
 // A manager that only looks, as that of the command, keeps lines, too.
 func TestBlameKeptByReaders(t *testing.T) {
 	b := newBench(t)

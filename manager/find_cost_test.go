@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os/exec"
 	"path/filepath"
@@ -50,15 +51,7 @@ func TestFindCost(t *testing.T) {
 func costHistory(b *bench, m *FileSnapshotManager, repo string) (size int64) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	b.initialize(m)
-	git := exec.Command("git", "fast-import", "--quiet")
-	git.Dir = repo
-	stream, err := git.StdinPipe()
-	if err == nil {
-		err = git.Start()
-	}
-	if err != nil {
-		b.Fatal(err)
-	}
+	stream, wait := fastImport(b, repo)
 	var files [60][]string
 	line := func() string {
 		return fmt.Sprintf("line %d of word%d and word%d\n", rnd.IntN(1e6), rnd.IntN(1e5), rnd.IntN(1e5))
@@ -92,10 +85,22 @@ func costHistory(b *bench, m *FileSnapshotManager, repo string) (size int64) {
 			}
 		})
 	}
-	if err := errors.Join(stream.Close(), git.Wait()); err != nil {
-		b.Fatalf("git fast-import: %v", err)
-	}
+	b.must(wait())
 	return size
+}
+
+// fastImport begins to import commits into a repository. The function ends it.
+func fastImport(b *bench, repo string) (io.Writer, func() error) {
+	git := exec.Command("git", "fast-import", "--quiet")
+	git.Dir = repo
+	stream, err := git.StdinPipe()
+	if err == nil {
+		err = git.Start()
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	return stream, func() error { return errors.Join(stream.Close(), git.Wait()) }
 }
 
 // findCost returns what a search costs, when it finds the first, and the turns.

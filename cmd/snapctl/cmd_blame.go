@@ -107,7 +107,7 @@ func (a *app) printBlame(ctx context.Context, p *place, b *manager.Blame) error 
 		rows = append(rows, row)
 	}
 	digits := len(strconv.Itoa(b.Lines))
-	lines := bytes.SplitAfter(b.Text, []byte("\n"))
+	lines, isSeen := bytes.SplitAfter(b.Text, []byte("\n")), isTerminal(a.stdout)
 	for i, r := range b.Ranges {
 		var head strings.Builder
 		for j, cell := range rows[i] {
@@ -122,11 +122,11 @@ func (a *app) printBlame(ctx context.Context, p *place, b *manager.Blame) error 
 		for n := r.Start; n <= r.End; n++ {
 			fmt.Fprintf(a.out, "%s%*d| ", head.String(), digits, n)
 			text := bytes.TrimSuffix(lines[n-1], []byte("\n"))
-			if isTerminal(a.stdout) {
-				fmt.Fprintf(a.out, "%s\n", visible(text))
-			} else {
-				fmt.Fprintf(a.out, "%s\n", text)
+			if isSeen {
+				text = visible(text)
 			}
+			a.out.Write(text)
+			a.out.WriteByte('\n')
 		}
 	}
 	return nil
