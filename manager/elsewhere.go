@@ -13,6 +13,7 @@ import (
 
 	"github.com/boocode/filestore/internal/capture"
 	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/livedir"
 	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/store"
@@ -64,7 +65,9 @@ func (m *FileSnapshotManager) elsewhere(ctx context.Context, rev string) (*Point
 		if p.n > 0 {
 			p = p.moment()
 		}
-		isSame := func(q *Point) bool { return q.Snapshot != nil && p.Snapshot != nil && q.Snapshot.Seq == p.Snapshot.Seq }
+		isSame := func(q *Point) bool {
+			return q.Snapshot != nil && p.Snapshot != nil && q.Snapshot.Seq == p.Snapshot.Seq
+		}
 		if !slices.ContainsFunc(found, isSame) {
 			found = append(found, p)
 		}
@@ -227,4 +230,15 @@ func (m *FileSnapshotManager) othersOf(ctx context.Context, session string) (lis
 		list = append(list, s)
 	}
 	return list, nil
+}
+
+// prefetch fetches what is wanted and a remote has promised.
+func (m *FileSnapshotManager) prefetch(ctx context.Context, wants []livedir.Want) error {
+	var ids []store.ID
+	for i := range wants {
+		if w := &wants[i]; w.New != nil && w.Out == "" && w.Lost == "" && !w.New.Mode.IsDir() {
+			ids = append(ids, w.New.ID)
+		}
+	}
+	return m.store.Prefetch(ctx, ids)
 }

@@ -488,6 +488,9 @@ func (x *restore) plan(ctx context.Context) (*livedir.Plan, error) {
 		}
 	}
 	opts := &livedir.Options{Policy: x.opts.OnDirty, Moves: x.moves, Loose: x.loose(ctx)}
+	if err := x.m.prefetch(ctx, x.wants); err != nil { // all that a remote has of it, before anything is changed
+		return nil, err
+	}
 	plan, err := x.newPlan(ctx, &x.aim, opts)
 	if err != nil {
 		return nil, err

@@ -145,7 +145,8 @@ func (l *line) turnNumber(ctx context.Context, name string) (int, *record, error
 		mayBeEntry := !isTurn && len(digits) >= minPrefix
 		if err == nil && mayBeEntry {
 			if _, err := l.m.resolve(ctx, name); !errors.Is(err, ErrUnknown) {
-				return 0, nil, fmt.Errorf("%q: %w: turn:%s, and something else that begins so", name, ErrAmbiguous, digits)
+				return 0, nil, fmt.Errorf("%q: %w: turn:%s, and something else that begins so", name, ErrAmbiguous,
+					digits)
 			}
 		}
 		if err == nil && p.on.Logged != nil && p.on.Turn() == n {
@@ -242,7 +243,8 @@ func (l *line) turnsOf(ctx context.Context, numbers []int, named []*record) (tur
 		}
 	}
 	for _, r := range named {
-		if r.Seq != 0 && r.IsTurn() && slices.Contains(numbers, r.Turn()) && !slices.ContainsFunc(turns, r.IsSameTurn) {
+		isNamed := r.Seq != 0 && r.IsTurn() && slices.Contains(numbers, r.Turn())
+		if isNamed && !slices.ContainsFunc(turns, r.IsSameTurn) {
 			return nil, fmt.Errorf("turn %d: %w: turns of two machines are named, which number theirs alike: "+
 				"name those of one at a time", r.Turn(), ErrAmbiguous)
 		}

@@ -26,7 +26,7 @@ func (m *FileSnapshotManager) markTakenOut(wants []livedir.Want) error {
 	}
 	for i := range wants {
 		if w := &wants[i]; w.New != nil && !w.New.Mode.IsDir() && git.TakenOut(w.Path) {
-			w.Out = capture.WhyTakenOut
+			w.Out = git.WhyOut()
 		}
 	}
 	return nil

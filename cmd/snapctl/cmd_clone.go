@@ -1,16 +1,21 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/exchange"
 	"github.com/boocode/filestore/internal/places"
 	"github.com/boocode/filestore/internal/trees"
@@ -19,7 +24,11 @@ import (
 )
 
 // cloneFlags are the flags of clone.
-type cloneFlags struct{ identity, at, name string }
+type cloneFlags struct {
+	identity, at, name string
+	only               []string // paths; none: all
+	lazy               bool
+}
 
 func (a *app) cloneCommand() *cobra.Command {
 	var f cloneFlags
@@ -36,6 +45,8 @@ func (a *app) cloneCommand() *cobra.Command {
 	}
 	c.Flags().StringVar(&f.identity, "identity", "", identityUsage)
 	c.Flags().StringVar(&f.at, "at", "", "restore `REV` when it is there")
+	c.Flags().StringArrayVar(&f.only, "only", nil, "write only this `PATH` of the files, and leave the rest there")
+	c.Flags().BoolVar(&f.lazy, "lazy", false, "leave contents there that the files do not need now")
 	c.Flags().StringVar(&f.name, "name", defaultRemote, "call the remote `NAME`")
 	return c
 }
@@ -49,7 +60,10 @@ type cloneAnswer struct {
 	Records  int      `json:"records"`
 	Bytes    int64    `json:"bytes"` // that were read
 	Files    int64    `json:"files"`
-	Lost     int      `json:"lost"` // objects that the writers had lost
+	Lost     int      `json:"lost"`     // objects that the writers had lost
+	Promised int      `json:"promised"` // contents that stay at the remote until they are read
+	Missing  []string `json:"missing,omitempty"`
+	Logs     []string `json:"logs,omitempty"` // files with the conversations, as agents keep them
 }
 
 func (a *app) clone(ctx context.Context, text, dir string, f *cloneFlags) error {
@@ -84,14 +98,14 @@ func (a *app) clone(ctx context.Context, text, dir string, f *cloneFlags) error 
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}
-	x := &cloning{app: a, dir: dir, answer: &cloneAnswer{Dir: dir, Others: others}, goOn: goOn,
+	x := &cloning{app: a, dir: dir, flags: f, answer: &cloneAnswer{Dir: dir, Others: others}, goOn: goOn,
 		config: &exchange.Config{Name: f.name, URL: text, ID: repo.ID(), Identity: f.identity}}
 	if f.identity != "" {
 		x.config.Identity = a.path(f.identity)
 	}
 	err = x.withStore(shown, func(s *cas.Store, loc *places.Location) error {
 		m := &exchange.Importer{Store: s, Repo: repo, Name: f.name, Worktree: loc.Project.Worktree,
-			Root: loc.Project.Root}
+			Root: loc.Project.Root, Lazy: f.lazy || len(f.only) > 0}
 		return x.bring(shown, m, fetched)
 	})
 	stop()
@@ -112,11 +126,13 @@ func (a *app) clone(ctx context.Context, text, dir string, f *cloneFlags) error 
 
 // cloning is one clone.
 type cloning struct {
-	app    *app
-	dir    string
-	goOn   []*exchange.FetchedLine
-	config *exchange.Config
-	answer *cloneAnswer
+	app      *app
+	dir      string
+	flags    *cloneFlags
+	goOn     []*exchange.FetchedLine
+	config   *exchange.Config
+	storeDir string
+	answer   *cloneAnswer
 }
 
 // withStore calls fn with the store of the directory, which is made if there is none.
@@ -136,6 +152,7 @@ func (x *cloning) withStore(ctx context.Context, fn func(*cas.Store, *places.Loc
 	if err != nil {
 		return err
 	}
+	x.storeDir = loc.Dir
 	err = loc.Note(ctx, s.FS())
 	if err == nil {
 		err = fn(s, loc)
@@ -153,11 +170,12 @@ func (x *cloning) bring(ctx context.Context, m *exchange.Importer, f *exchange.F
 	if !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
-	r, err := m.Import(ctx, f, x.goOn)
-	if err != nil {
+	// The remote comes first: what is promised is nowhere else.
+	if err := exchange.Add(ctx, m.Store.FS(), x.config); err != nil {
 		return err
 	}
-	if err := exchange.Add(ctx, m.Store.FS(), x.config); err != nil {
+	r, err := m.Import(ctx, f, x.goOn)
+	if err != nil {
 		return err
 	}
 	x.answer.Records, x.answer.Bytes, x.answer.Lost = r.Records, r.Bytes, r.Lost
@@ -169,7 +187,13 @@ func (x *cloning) bring(ctx context.Context, m *exchange.Importer, f *exchange.F
 		return err
 	}
 	x.answer.Session = newest.Session
-	result, err := trees.Export(ctx, m.Store, newest.Tree, x.dir)
+	if err := x.writeLogs(m.Store, f, m.Worktree); err != nil {
+		return err
+	}
+	result, err := x.write(ctx, m.Store, newest)
+	if err == nil && m.Lazy {
+		x.answer.Promised, err = m.Store.Absent(x.config.Name)
+	}
 	if err != nil {
 		return err
 	}
@@ -180,10 +204,88 @@ func (x *cloning) bring(ctx context.Context, m *exchange.Importer, f *exchange.F
 	for _, l := range result.Lost {
 		x.app.tell("%s is missing: %v", words.Quote(l.Path), l.Err)
 	}
-	if len(result.Lost)+len(result.Forgotten) > 0 {
+	for _, path := range x.answer.Missing {
+		x.app.tell("%s is not in the snapshot: nothing was written for it", words.Quote(path))
+	}
+	if len(result.Lost)+len(result.Forgotten)+len(x.answer.Missing) > 0 {
 		return &failure{code: exitPart}
 	}
 	return nil
+}
+
+// writeLogs writes the conversations of the sessions that go on, as the runtime keeps them that had
+// them: into the store, where they are in the way of nobody.
+func (x *cloning) writeLogs(s *cas.Store, f *exchange.Fetched, worktree string) error {
+	of := layout.Worktree(worktree)
+	for _, l := range x.goOn {
+		text := f.Log(l)
+		if len(text) == 0 {
+			continue
+		}
+		for _, dir := range []string{of.Dir(), of.Sessions()} {
+			if err := s.FS().Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+				return err
+			}
+		}
+		name := of.Sessions() + "/" + cmp.Or(l.Session, defaultSession) + ".cloned.jsonl"
+		if err := layout.WriteFile(s.FS(), name, movedLog(text, x.dir)); err != nil {
+			return err
+		}
+		x.answer.Logs = append(x.answer.Logs, filepath.Join(x.storeDir, filepath.FromSlash(name)))
+	}
+	return nil
+}
+
+// movedLog returns a log with another directory in its header. What it tells of stays as it is.
+func movedLog(text []byte, dir string) []byte {
+	first, rest, _ := bytes.Cut(text, []byte("\n"))
+	var header map[string]any
+	if json.Unmarshal(first, &header) != nil || header["type"] != "session" {
+		return text
+	}
+	header["cwd"] = dir
+	moved, err := json.Marshal(header)
+	if err != nil {
+		return text
+	}
+	return slices.Concat(moved, []byte("\n"), rest)
+}
+
+// write writes the files of a snapshot, or those that are wanted, and notes what is left out.
+func (x *cloning) write(ctx context.Context, s *cas.Store, snap *store.Snapshot) (*trees.ExportResult, error) {
+	if !x.flags.lazy && len(x.flags.only) == 0 {
+		return trees.Export(ctx, s, snap.Tree, x.dir)
+	}
+	only := newOnly(x.flags.only)
+	ids, err := exchange.Notes(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	for e, err := range trees.Walk(ctx, s, snap.Tree) {
+		if err != nil {
+			return nil, err
+		}
+		if !e.Mode.IsDir() && only.has(e.Path) {
+			ids = append(ids, e.ID)
+		}
+	}
+	if err := s.Prefetch(ctx, ids); err != nil {
+		return nil, err
+	}
+	if len(only) == 0 {
+		return trees.Export(ctx, s, snap.Tree, x.dir)
+	}
+	if x.answer.Missing, err = only.missing(ctx, s, snap.Tree); err != nil {
+		return nil, err
+	}
+	left, err := only.left(ctx, s, snap.Tree)
+	if err == nil { // before there is a file: nobody may take the rest for deleted
+		err = left.Write(s.FS(), layout.Worktree(snap.Worktree))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return only.export(ctx, s, snap.Tree, x.dir)
 }
 
 func (x *cloning) print() error {
@@ -195,6 +297,13 @@ func (x *cloning) print() error {
 		cmp.Or(j.Session, defaultSession), words.Count(j.Records, "record"))
 	if j.Others > 0 {
 		a.note("others go on, too: %s, which 'snapctl sessions --all' lists", words.Count(j.Others, "more tip"))
+	}
+	for _, log := range j.Logs {
+		a.note("the conversation goes on from %s", words.Quote(log))
+	}
+	if j.Promised > 0 {
+		a.note("%s stay at %s until they are read: 'snapctl remote fetch' brings them all",
+			words.Count(j.Promised, "content"), x.config.Name)
 	}
 	if j.Lost > 0 {
 		a.tell("%s had been lost where they were made", words.Count(j.Lost, "object"))

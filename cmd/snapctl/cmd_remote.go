@@ -25,9 +25,9 @@ func (a *app) remoteCommand() *cobra.Command {
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	c.AddCommand(a.remoteInitCommand(), a.remoteAddCommand(), a.remoteListCommand(), a.remoteRemoveCommand(),
-		a.remotePushCommand(), a.remotePullCommand(), a.remoteStatusCommand(), a.remoteCheckCommand(),
-		a.remotePruneCommand(), a.remoteWaitCommand(), a.remoteRotateCommand(),
-		a.remoteRepairCommand())
+		a.remotePushCommand(), a.remotePullCommand(), a.remoteFetchCommand(), a.remoteEvictCommand(),
+		a.remoteStatusCommand(), a.remoteCheckCommand(), a.remotePruneCommand(), a.remoteWaitCommand(),
+		a.remoteRotateCommand(), a.remoteRepairCommand())
 	return c
 }
 
@@ -152,6 +152,7 @@ const identityUsage = "open it with the identity in `FILE` (default $BOO_IDENTIT
 
 func (a *app) remoteAddCommand() *cobra.Command {
 	var file, push string
+	var noLog bool
 	c := &cobra.Command{
 		Use:   "add NAME URL",
 		Short: "Have this project use a remote",
@@ -164,10 +165,11 @@ func (a *app) remoteAddCommand() *cobra.Command {
 				return usageError(cmd, "remote add: --push %q: want auto or manual", push)
 			}
 			return a.remoteAdd(cmd.Context(), args[1], &exchange.Config{Name: args[0], Identity: file,
-				Manual: push == pushManual})
+				Manual: push == pushManual, NoLog: noLog})
 		},
 	}
 	c.Flags().StringVar(&file, "identity", "", identityUsage)
+	c.Flags().BoolVar(&noLog, "no-log", false, "do not put there the logs that agents keep of their conversations")
 	c.Flags().StringVar(&push, "push", pushAuto,
 		"push when `HOW`: auto (an engine does, behind turns) or manual (only 'remote push')")
 	return c
@@ -250,7 +252,9 @@ func (a *app) remoteRemoveCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if err := exchange.Remove(cmd.Context(), p.store.FS(), c.Name); err != nil {
+				if err := exchange.Remove(cmd.Context(), p.store, c.Name); errors.Is(err, exchange.ErrPromised) {
+					return refuse("'snapctl remote fetch "+c.Name+"' brings them here first", "%w", err)
+				} else if err != nil {
 					return err
 				}
 				a.note("removed %s; what is at %s stays there", c.Name, words.Quote(c.URL))
@@ -427,7 +431,7 @@ func (a *app) remotePush(ctx context.Context, args []string, all bool) error {
 			sessions = []string{a.flags.session}
 		}
 		shown, stop := a.showProgress(ctx)
-		r, err := (&exchange.Pusher{Store: p.store, Repo: repo, Name: c.Name}).Push(shown, sessions...)
+		r, err := (&exchange.Pusher{Store: p.store, Repo: repo, Name: c.Name, NoLog: c.NoLog}).Push(shown, sessions...)
 		stop()
 		if err != nil {
 			return remoteError(c.Name, err)
@@ -439,6 +443,9 @@ func (a *app) remotePush(ctx context.Context, args []string, all bool) error {
 func (a *app) printPushed(c *exchange.Config, r *exchange.PushResult) error {
 	if a.flags.json {
 		return a.printJSON(r)
+	}
+	for _, why := range r.Unread {
+		a.tell("the log of a conversation did not go along: %s", words.Plain(why))
 	}
 	for _, session := range r.New {
 		a.note("another goes on with session %s, too: it has two tips now, and both are kept", session)
@@ -514,6 +521,76 @@ func (p *place) pull(ctx context.Context, c *exchange.Config, repo *lines.Repo) 
 	return (&exchange.Importer{Store: p.store, Repo: repo, Name: c.Name}).Import(shown, f, nil)
 }
 
+func (a *app) remoteFetchCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "fetch [NAME]",
+		Short: "Bring all contents that were left at a remote",
+		Args:  args(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			return a.withRemotes(ctx, func(p *place) error {
+				c, err := p.remoteNamed(args)
+				if err != nil {
+					return err
+				}
+				shown, stop := a.showProgress(ctx)
+				n, err := exchange.FetchAll(shown, p.store, c.Name)
+				stop()
+				if err != nil {
+					return remoteError(c.Name, err)
+				}
+				if a.flags.json {
+					return a.printJSON(struct {
+						Objects int `json:"objects"`
+					}{n})
+				}
+				a.note("fetched %s from %s", words.Count(n, "content"), c.Name)
+				return nil
+			})
+		},
+	}
+}
+
+func (a *app) remoteEvictCommand() *cobra.Command {
+	var dryRun bool
+	c := &cobra.Command{
+		Use:   "evict [NAME]",
+		Short: "Free what is here of contents that a remote has",
+		Args:  args(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			return a.withRemotes(ctx, func(p *place) error {
+				c, err := p.remoteNamed(args)
+				if err != nil {
+					return err
+				}
+				repo, err := p.openKnown(ctx, c, "")
+				if err != nil {
+					return err
+				}
+				shown, stop := a.showProgress(ctx)
+				r, err := exchange.Evict(shown, p.store, repo, c.Name, dryRun)
+				stop()
+				if err != nil {
+					return remoteError(c.Name, err)
+				}
+				if a.flags.json {
+					return a.printJSON(r)
+				}
+				verb := "freed"
+				if dryRun {
+					verb = "would free"
+				}
+				a.note("%s %s, %s: they are at %s, and are fetched when they are read", verb,
+					words.Count(r.Objects, "content"), words.Size(r.Bytes), c.Name)
+				return nil
+			})
+		},
+	}
+	c.Flags().BoolVarP(&dryRun, "dry-run", "n", false, "print what would be freed, and do nothing")
+	return c
+}
+
 func (a *app) remoteStatusCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "status [NAME]",
@@ -534,6 +611,7 @@ type remoteStatusAnswer struct {
 	Pushed   *time.Time `json:"pushed"`           // when all was there last; null: never
 	Tried    *time.Time `json:"tried"`            // when it was tried last
 	Err      string     `json:"err,omitempty"`    // and why it failed
+	Promised int        `json:"promised"`         // contents that are there, and not here
 }
 
 func (p *place) remoteStatus(ctx context.Context, args []string) error {
@@ -554,6 +632,9 @@ func (p *place) remoteStatus(ctx context.Context, args []string) error {
 		last := exchange.LastOf(p.store.FS(), c.Name)
 		j := &remoteStatusAnswer{jsonRemote: *newJSONRemote(c), Records: w.Records, Sessions: w.Sessions,
 			Oldest: timeOrNull(w.Oldest), Pushed: timeOrNull(last.Pushed), Tried: timeOrNull(last.Tried), Err: last.Err}
+		if j.Promised, err = p.store.Absent(c.Name); err != nil {
+			return err
+		}
 		if p.app.flags.json {
 			if err := p.app.printJSON(j); err != nil {
 				return err
@@ -587,6 +668,10 @@ func (p *place) printRemoteStatus(j *remoteStatusAnswer) {
 		fmt.Fprintf(out, " · never pushed as a whole")
 	}
 	fmt.Fprintln(out)
+	if j.Promised > 0 {
+		fmt.Fprintf(out, "  %s are there and not here, and are fetched when they are read\n",
+			words.Count(j.Promised, "content"))
+	}
 	if j.Err != "" {
 		fmt.Fprintf(out, "  the last try, %s, failed: %s\n", clock(*j.Tried), words.Plain(j.Err))
 	}

@@ -594,7 +594,7 @@ func (p *place) printItems(ctx context.Context, r *manager.RestoreResult, f *res
 			said("moved", "move", "%s to %s", from, to)
 		}
 	}
-	made, takenOut := r.Made, 0
+	made, takenOut, why := r.Made, 0, ""
 	for _, it := range r.Items {
 		for len(made) > 0 && trees.ComparePaths(made[0], it.Path) < 0 {
 			said("made", "make", "%s", shown(made[0], tree.ModeDir))
@@ -604,7 +604,8 @@ func (p *place) printItems(ctx context.Context, r *manager.RestoreResult, f *res
 		if !show(it) && !inConflict {
 			continue
 		}
-		if it.Why == capture.WhyTakenOut {
+		if isTakenOut(&it) {
+			why = it.Why
 			if takenOut++; takenOut > maxTakenOut {
 				continue
 			}
@@ -631,7 +632,7 @@ func (p *place) printItems(ctx context.Context, r *manager.RestoreResult, f *res
 	routine.end()
 	problems.end()
 	if n := takenOut - maxTakenOut; n > 0 {
-		a.note("%s more skipped: %s", words.Comma(n), capture.WhyTakenOut)
+		a.note("%s more skipped: %s", words.Comma(n), why)
 	}
 }
 
@@ -711,6 +712,21 @@ func (a *app) printItem(it *rollback.Item, preview bool, stays, was, colour stri
 		}
 	}
 	fmt.Fprintln(a.out)
+}
+
+// isTakenOut reports whether a path stays as it is since git's sparse checkout, or clone, has left
+// it out.
+func isTakenOut(it *rollback.Item) bool {
+	return it.Why == capture.WhyTakenOut || it.Why == capture.WhyLeftOut
+}
+
+// whoTookOut says who has left files out that a restore does not put back.
+func whoTookOut(r *manager.RestoreResult) string {
+	isLeft := func(it rollback.Item) bool { return it.Why == capture.WhyLeftOut }
+	if slices.ContainsFunc(r.Items, isLeft) {
+		return "'clone --only'"
+	}
+	return "git's sparse checkout"
 }
 
 // maxTakenOut is how many lines say that git's sparse checkout has taken a file
@@ -796,7 +812,7 @@ func summaryOf(r *manager.RestoreResult) (summary string, dirty int) {
 	takenOut, inConflict := 0, 0
 	for _, it := range r.Items {
 		switch {
-		case it.Why == capture.WhyTakenOut:
+		case isTakenOut(&it):
 			takenOut++
 		case it.Do != rollback.Skipped:
 		case slices.ContainsFunc(r.Conflicts, func(c manager.Conflict) bool { return c.Path == it.Path }):
@@ -815,7 +831,7 @@ func summaryOf(r *manager.RestoreResult) (summary string, dirty int) {
 	}
 	summary = fmt.Sprintf(form, words.Comma(len(r.Restored)), words.Comma(len(r.Deleted)), merged)
 	for _, more := range []amount{
-		{takenOut, "left to git's sparse checkout (by name, --on-dirty overwrite restores them)"},
+		{takenOut, "left to " + whoTookOut(r) + " (by name, --on-dirty overwrite restores them)"},
 		{len(r.Conflicts), "in conflict"},
 		{dirty, "skipped: edited since by you or another session (--on-dirty overwrite restores them)"},
 		{len(r.Kept) + len(r.Failed) + len(r.Skipped) - dirty - inConflict - takenOut, "not done"},

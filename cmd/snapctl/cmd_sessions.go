@@ -87,7 +87,9 @@ func (a *app) sessions(ctx context.Context, p *place, all bool, remote string) e
 		return err
 	}
 	if remote != "" {
-		list = slices.DeleteFunc(list, func(s manager.SessionInfo) bool { return !strings.HasPrefix(s.Root, remote+":") })
+		list = slices.DeleteFunc(list, func(s manager.SessionInfo) bool {
+			return !strings.HasPrefix(s.Root, remote+":")
+		})
 		if len(list) == 0 {
 			a.note("nobody else goes on with a session, as far as was pulled from %s", remote)
 			return nil

@@ -520,7 +520,7 @@ func (a *app) argumentCompletion() map[string]cobra.CompletionFunc {
 		"stores rm": a.completeProjects(func(places.Presence) bool { return true }),
 		"clone":     secondIsDir,
 	}
-	for _, name := range []string{"remove", "push", "pull", "status", "check"} {
+	for _, name := range []string{"remove", "push", "pull", "fetch", "evict", "status", "check"} {
 		byStore["remote "+name] = (*completing).oneRemote
 	}
 	for name, fn := range byStore {

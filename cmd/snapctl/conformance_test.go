@@ -216,6 +216,7 @@ var alone = map[string]map[string]string{
 		"adopt": "upkeep", "stores": "upkeep", "stores rm": "upkeep", "stats": "upkeep", "du": "upkeep",
 		"remote init": "upkeep", "remote add": "upkeep", "remote list": "upkeep", "remote remove": "upkeep",
 		"remote push": "upkeep", "remote pull": "upkeep", "remote status": "upkeep", "remote check": "upkeep",
+		"remote fetch": "upkeep", "remote evict": "upkeep",
 		"clone":       "no session here yet",
 		"config edit": "settings", "config get": "settings", "config list": "settings", "config path": "settings",
 		"config set": "settings",

@@ -24,6 +24,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/places"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/session"
@@ -60,6 +61,7 @@ func newApp(args []string, stdin *os.File, stdout, stderr io.Writer, getenv func
 
 // run executes the command line.
 func (a *app) run(ctx context.Context) int {
+	ctx = cas.WithFetcher(ctx, a.fetcher())
 	root := a.rootCommand()
 	root.SetArgs(withLimit(root, a.args))
 	root.SetOut(a.out)

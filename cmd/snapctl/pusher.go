@@ -115,6 +115,6 @@ func (p *pusher) pushTo(ctx context.Context, c *exchange.Config) error {
 	if err != nil {
 		return errors.Join(err, exchange.NoteFailure(p.s.FS(), c.Name, err))
 	}
-	_, err = (&exchange.Pusher{Store: p.s, Repo: repo, Name: c.Name}).Push(ctx)
+	_, err = (&exchange.Pusher{Store: p.s, Repo: repo, Name: c.Name, NoLog: c.NoLog}).Push(ctx)
 	return err
 }

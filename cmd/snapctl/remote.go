@@ -192,3 +192,11 @@ func (p *place) openKnown(ctx context.Context, c *exchange.Config, flag string) 
 	}
 	return repo, err
 }
+
+// fetcher returns what fetches contents that remotes have promised.
+func (a *app) fetcher() cas.Fetcher {
+	f := &exchange.Fetcher{Open: func(ctx context.Context, c *exchange.Config) (*lines.Repo, error) {
+		return (&place{app: a}).openKnown(ctx, c, "")
+	}}
+	return f.Fetch
+}

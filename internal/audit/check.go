@@ -62,7 +62,7 @@ func (c *Checker) blob(ctx context.Context, id store.ID) error {
 	if c.done[id] {
 		return nil
 	}
-	ok, err := c.s.Has(id)
+	ok, err := c.s.HasOrPromised(id)
 	if err == nil && !ok { // unless somebody has stored it since we looked
 		_, err = c.s.CopyBlob(ctx, io.Discard, id)
 	}
@@ -99,7 +99,7 @@ func (v *wholeness) enter(_ context.Context, p *place) (goOn bool, err error) {
 		return false, nil
 	}
 	v.seen[p.id] = true
-	ok, err := v.w.Has(p.id)
+	ok, err := v.w.HasOrPromised(p.id)
 	if err == nil && !ok {
 		err = errNotWhole
 	}

@@ -149,6 +149,9 @@ func (m *Mender) has(ctx context.Context, id store.ID) (bool, error) {
 	if _, ok := m.found[id]; ok || m.plan.Keeps(id) || m.since[id] {
 		return true, nil
 	}
+	if remote, err := m.s.Promiser(id); remote != "" || err != nil {
+		return err == nil, err
+	}
 	_, err := m.s.CopyBlob(ctx, io.Discard, id)
 	if trees.IsLoss(err) || errors.Is(err, store.ErrForgotten) {
 		return false, nil

@@ -172,7 +172,7 @@ func (t *Tally) number(kind object.Kind, id store.ID, p *place) (n uint32, o cas
 
 // lost makes a note of what is missing or damaged. Other errors it returns.
 func (t *Tally) lost(p *place, err error) error {
-	if errors.Is(err, store.ErrForgotten) { // it takes nothing
+	if errors.Is(err, store.ErrForgotten) || cas.IsPromised(err) { // it takes nothing
 		return nil
 	}
 	if trees.IsLoss(err) {

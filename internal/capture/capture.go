@@ -121,6 +121,7 @@ type gitSays struct {
 	index   func() (*gitrepo.Index, error)
 	unasked atomic.Bool // the index could not be read
 
+	left     *gitrepo.Sparse        // what clone has left out; nil: nothing
 	sparse   func() *gitrepo.Sparse // what git has taken out; nil: that cannot be read
 	outID    [16]byte               // of it; zero: nothing
 	outSame  bool                   // the cache knows all that is taken out
@@ -274,6 +275,9 @@ func (ws *Workspace) newCapture(sink Sink, opts *Options) (*capture, error) {
 		c.lookup = !usable
 	}
 	c.asked = c.stamp == c.cache.batch.stamp && c.stamp != [16]byte{}
+	if c.left, err = ws.readLeft(); err != nil {
+		return nil, err
+	}
 	c.findOut()
 	c.newDir.Store(max(c.cache.batch.nextDir, 1))
 	return c, nil

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/gitrepo"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/vfs"
@@ -78,6 +79,11 @@ type sparseAt struct {
 // written.
 func (c *capture) findOut() {
 	was := c.cache.batch.out
+	if s := c.left; s != nil {
+		c.sparse = func() *gitrepo.Sparse { return s }
+		c.outID, c.outSame = s.ID(), s.ID() == was
+		return
+	}
 	c.sparse = c.readSparse()
 	c.outID, c.outSame = was, was != unknownOut
 	if c.asked && c.outSame {
@@ -128,6 +134,27 @@ func (ws *Workspace) gitPath(path string) string {
 	return trees.Join(strings.TrimPrefix(below, "/"), path)
 }
 
+// outPath returns a path as what is taken out has it.
+func (c *capture) outPath(path string) string {
+	if c.left != nil {
+		return path
+	}
+	return c.ws.gitPath(path)
+}
+
+// readLeft returns what was left out when the directory was cloned, nil if nothing was. Nobody may
+// take a path for deleted because this cannot be read.
+func (ws *Workspace) readLeft() (*gitrepo.Sparse, error) {
+	if ws.store == nil {
+		return nil, nil
+	}
+	left, err := layout.ReadLeft(ws.store.FS(), layout.Worktree(ws.Worktree))
+	if left == nil || err != nil {
+		return nil, err
+	}
+	return gitrepo.NewSparse(left.Paths, left.Links), nil
+}
+
 // An outName is a name at which git has taken something out.
 type outName struct {
 	name string
@@ -150,7 +177,7 @@ func (j *dirJob) outNames() []outName {
 		if sparse.ID() != c.outID {
 			c.outMoved.Store(true)
 		}
-		for _, n := range sparse.Names(c.ws.gitPath(j.path())) {
+		for _, n := range sparse.Names(c.outPath(j.path())) {
 			if trees.ValidName(n.Name) { // or else git would not have it there
 				list = append(list, outName{n.Name, outKindOf(n)})
 			}
@@ -233,7 +260,7 @@ func (c *capture) putOut(sparse *gitrepo.Sparse, dir string) (cover store.ID, n 
 		c.outMoved.Store(true)
 	}
 	var items []trees.Item
-	for _, name := range sparse.Names(c.ws.gitPath(dir)) {
+	for _, name := range sparse.Names(c.outPath(dir)) {
 		if !trees.ValidName(name.Name) {
 			continue
 		}
@@ -265,12 +292,16 @@ func (c *capture) putOut(sparse *gitrepo.Sparse, dir string) (cover store.ID, n 
 // asked for it by name.
 const WhyTakenOut = "git's sparse checkout has taken it out"
 
+// WhyLeftOut is the same of what was left out when the directory was cloned.
+const WhyLeftOut = "'clone --only' has left it out"
+
 // A Checkout says which files git has put into a workspace, and which it has
 // taken out, by its index as it is when something is asked first.
 type Checkout struct {
 	ws     *Workspace
 	index  func() *gitrepo.Index  // nil: there is none, or it cannot be read
 	sparse func() *gitrepo.Sparse // nil: nothing is taken out
+	left   *gitrepo.Sparse        // that, if it was clone that left it out; known once sparse was asked
 }
 
 // Checkout returns what git says of the workspace. Where it has taken out
@@ -283,6 +314,11 @@ func (ws *Workspace) Checkout() *Checkout {
 		return index
 	})
 	c.sparse = sync.OnceValue(func() *gitrepo.Sparse {
+		if left, err := ws.readLeft(); err != nil {
+			ws.log.Warn("what was left out of the clone is not known", "root", ws.Root, "err", err)
+		} else if c.left = left; left != nil {
+			return left
+		}
 		repo := ws.repo.Load()
 		if repo == nil {
 			return nil
@@ -302,8 +338,19 @@ func (ws *Workspace) Checkout() *Checkout {
 // directory. Somebody may have put one there all the same.
 func (c *Checkout) TakenOut(path string) bool {
 	sparse := c.sparse()
+	if c.left != nil {
+		return c.left.Has(path)
+	}
 	path = c.ws.gitPath(path)
 	return sparse != nil && sparse.Has(path) && c.index().Tracked(path)
+}
+
+// WhyOut says why a file is taken out that is.
+func (c *Checkout) WhyOut() string {
+	if c.left != nil {
+		return WhyLeftOut
+	}
+	return WhyTakenOut
 }
 
 // Holds reports whether git tracks a file and has not taken it out.

@@ -312,6 +312,7 @@ type Live struct {
 	s      *Store
 	seen   map[[pack.PrefixSize]byte]uint32 // and which candidate has it; 0: none that was seen
 	forget map[store.ID]bool                // these are not taken up
+	evict  map[store.ID]bool                // nor these, which a remote has
 	order  *order                           // nil: nobody asks
 
 	collects bool // added has what is taken up
@@ -325,7 +326,7 @@ func newLive(s *Store, forget map[store.ID]bool) *Live {
 // Add takes up an object, and reports whether it is new.
 func (l *Live) Add(id store.ID) bool {
 	prefix := [pack.PrefixSize]byte(id[:])
-	if _, ok := l.seen[prefix]; ok || l.forget[id] {
+	if _, ok := l.seen[prefix]; ok || l.forget[id] || l.evict[id] {
 		return false
 	}
 	l.seen[prefix] = 0
@@ -348,7 +349,7 @@ func (l *Live) AddBlob(id store.ID, size int64) error {
 		}
 	}
 	o, err := l.s.Stored(object.Blob, id) // which looks again at what others have stored since
-	if errors.Is(err, store.ErrForgotten) {
+	if errors.Is(err, store.ErrForgotten) || IsPromised(err) {
 		return nil
 	}
 	for _, chunk := range o.Chunks {

@@ -542,6 +542,16 @@ func (s *Store) checkObject(ctx context.Context, r *recordReader, e pack.Entry) 
 	if err != nil || h.Kind != pack.RecChunked {
 		return err
 	}
+	for ref := range slices.Chunk(data, chunkRefSize) { // what a remote has is its business
+		if len(ref) < chunkRefSize {
+			break
+		}
+		if there, err := s.Has(store.ID(ref[:32])); err != nil {
+			return err
+		} else if remote, err := s.Promiser(store.ID(ref[:32])); !there && (remote != "" || err != nil) {
+			return err
+		}
+	}
 	var n countWriter
 	err = s.copyChunks(ctx, &n, e.ID, data, e.Location)
 	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrForgotten) || errors.Is(err, store.ErrCorrupt) {

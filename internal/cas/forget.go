@@ -80,6 +80,13 @@ func (s *Store) missing(id store.ID) error {
 	case was:
 		return store.ErrForgotten
 	}
+	remote, err := s.Promiser(id)
+	switch {
+	case err != nil: // it is not said to be lost where a remote may have it
+		return err
+	case remote != "":
+		return &PromisedError{Remote: remote}
+	}
 	return store.ErrNotFound
 }
 

@@ -34,7 +34,7 @@ const FeatureGroups = "groups"
 
 // The features that this version knows.
 var (
-	knownToRead  = []string{FeatureSparse, FeatureGroups}
+	knownToRead  = []string{FeatureSparse, FeatureGroups, FeaturePromised}
 	knownToWrite = []string{FeatureMoved}
 	knownToPrune = []string{FeatureMoved}
 )

@@ -36,6 +36,8 @@ type PruneOptions struct {
 	// file of the store holds one of them, nor what no snapshot needs: of that
 	// nobody can say whether it was a part of one. MaxCopy does not count then.
 	Forget map[store.ID]bool
+	// Evict are blobs that a remote has promised, and that need not stay here.
+	Evict map[store.ID]bool
 	// Wait bounds the wait for those who write or restore; 0: a minute. They
 	// do not wait.
 	Wait time.Duration
@@ -75,6 +77,7 @@ func (p *PrunePlan) Empty() bool { return len(p.Dropped)+len(p.condemned)+len(p.
 func (s *Store) PlanPrune(ctx context.Context, opts *PruneOptions) (*PrunePlan, error) {
 	p := &PrunePlan{opts: opts, live: newLive(s, opts.Forget),
 		staying: make(map[[16]byte]bool)}
+	p.live.evict = opts.Evict
 	if err := s.planPrune(ctx, p); err != nil {
 		return nil, fmt.Errorf("plan prune: %w", err)
 	}

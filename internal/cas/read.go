@@ -302,7 +302,21 @@ func (s *Store) rescan(x *pack.Index, cause error) error {
 //
 // The error matches [ErrNotFound] if there is no such object, and is a
 // [*object.CorruptError] if its bytes are no longer what was stored.
-func (s *Store) Get(ctx context.Context, kind object.Kind, id store.ID) ([]byte, error) {
+//
+// What a remote has promised is fetched: see [WithFetcher].
+func (s *Store) Get(ctx context.Context, kind object.Kind, id store.ID) (data []byte, err error) {
+	data, err = s.get(ctx, kind, id)
+	err = s.fetched(ctx, id, err, func() error {
+		data, err = s.get(ctx, kind, id)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return data, nil
+}
+
+func (s *Store) get(ctx context.Context, kind object.Kind, id store.ID) ([]byte, error) {
 	h, data, loc, err := s.object(id)
 	switch {
 	case err != nil:
@@ -332,7 +346,15 @@ func (s *Store) Get(ctx context.Context, kind object.Kind, id store.ID) ([]byte,
 // CopyBlob writes the content of a blob to w and returns its length. What
 // is written before an error may be a part of the content; each chunk is
 // verified before it is written, the whole at the end.
-func (s *Store) CopyBlob(ctx context.Context, w io.Writer, id store.ID) (int64, error) {
+func (s *Store) CopyBlob(ctx context.Context, w io.Writer, id store.ID) (n int64, err error) {
+	n, err = s.copyBlob(ctx, w, id) // which has written nothing of what is promised
+	return n, s.fetched(ctx, id, err, func() error {
+		n, err = s.copyBlob(ctx, w, id)
+		return err
+	})
+}
+
+func (s *Store) copyBlob(ctx context.Context, w io.Writer, id store.ID) (int64, error) {
 	h, data, loc, err := s.object(id)
 	switch {
 	case err != nil:
@@ -454,6 +476,9 @@ func joinChunks(
 
 // copyChunks writes the chunks of a list to w and checks the whole.
 func (s *Store) copyChunks(ctx context.Context, w io.Writer, id store.ID, list []byte, loc pack.Location) error {
+	if err := s.fetchChunks(ctx, list); err != nil {
+		return err
+	}
 	return joinChunks(ctx, w, id, list, loc, func(chunk store.ID) ([]byte, error) {
 		h, data, at, err := s.object(chunk)
 		switch {
@@ -466,6 +491,22 @@ func (s *Store) copyChunks(ctx context.Context, w io.Writer, id store.ID, list [
 		}
 		return data, nil
 	})
+}
+
+// fetchChunks fetches the chunks of a list that are promised, before any of them is read.
+func (s *Store) fetchChunks(ctx context.Context, list []byte) error {
+	var absent []store.ID
+	for ref := range slices.Chunk(list, chunkRefSize) {
+		if len(ref) < chunkRefSize {
+			break // which is said by who joins them
+		}
+		if ok, err := s.Has(store.ID(ref[:32])); err != nil {
+			return err
+		} else if !ok {
+			absent = append(absent, store.ID(ref[:32]))
+		}
+	}
+	return s.Prefetch(ctx, absent)
 }
 
 type appendWriter []byte

@@ -55,6 +55,7 @@ type Store struct {
 
 	forgotten forgotten
 	accepted  acceptedCache
+	promised  promisedBy
 
 	fmu   sync.Mutex // guards needs
 	needs []string   // features that FORMAT says are needed to read the store, as far as is known

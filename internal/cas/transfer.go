@@ -218,6 +218,9 @@ func (w *Writer) PutParcel(record []byte) (lists []store.ID, err error) {
 		}
 		return nil, w.putGroup(h, payload, g)
 	}
+	if was, err := w.s.Forgotten(h.ID); was || err != nil { // it does not come back by a remote
+		return nil, err
+	}
 	data, err := pack.Decompress(&h, payload)
 	if err != nil {
 		return bad(err)
@@ -251,15 +254,27 @@ func (w *Writer) putGroup(h pack.Header, payload []byte, g *pack.Group) error {
 		}
 		ids[i] = m.ID
 	}
+	forgot := false
 	each := func() error {
 		for i := range g.Members {
-			if err := w.put(g.Members[i].Kind, g.Members[i].ID, g.Data(i)); err != nil {
+			was, err := w.s.Forgotten(ids[i])
+			if err == nil && !was {
+				err = w.put(g.Members[i].Kind, g.Members[i].ID, g.Data(i))
+			}
+			if err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	if !w.s.grouping.on {
+	for _, id := range ids {
+		was, err := w.s.Forgotten(id)
+		if err != nil {
+			return err
+		}
+		forgot = forgot || was
+	}
+	if !w.s.grouping.on || forgot {
 		return each()
 	}
 	return w.putAsIs(h, payload, g.Members, ids, each)

@@ -89,6 +89,15 @@ func (w *Writer) Has(id store.ID) (bool, error) {
 	return w.s.counts(id)
 }
 
+// HasOrPromised is Has, and holds for what a remote has promised, too.
+func (w *Writer) HasOrPromised(id store.ID) (bool, error) {
+	if ok, err := w.Has(id); ok || err != nil {
+		return ok, err
+	}
+	remote, err := w.s.Promiser(id)
+	return remote != "", err
+}
+
 // Epoch returns the epoch that the writer is in: see [Store.Epoch].
 func (w *Writer) Epoch() uint64 { return w.epoch }
 

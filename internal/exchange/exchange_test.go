@@ -33,6 +33,7 @@ type machine struct {
 	t    *testing.T
 	root string // of all
 	dir  string
+	log  string // of sessions that a runtime keeps; "": none
 }
 
 func newMachine(t *testing.T) *machine {
@@ -49,7 +50,8 @@ func (m *machine) stores() string { return filepath.Join(m.root, "stores") }
 
 func (m *machine) open(session string) *manager.FileSnapshotManager {
 	m.t.Helper()
-	x, err := manager.Open(m.t.Context(), m.dir, &manager.Options{StoreRoot: m.stores(), Session: session, MinFree: -1})
+	x, err := manager.Open(m.t.Context(), m.dir, &manager.Options{StoreRoot: m.stores(), Session: session,
+		SessionFile: m.log, MinFree: -1})
 	if err != nil {
 		m.t.Fatal(err)
 	}

@@ -31,6 +31,9 @@ type Importer struct {
 	// What the store calls the directory in which sessions go on, and its path. With none
 	// every line has a directory of its own, which is nowhere: it is only looked at.
 	Worktree, Root string
+
+	// Lazy leaves contents at the remote, and notes where they are.
+	Lazy bool
 }
 
 // An ImportResult says what came.
@@ -82,6 +85,7 @@ type importing struct {
 	result *ImportResult
 
 	forgotten []store.ID // which nobody takes for damage
+	promising promising
 }
 
 // findHere finds the records that are here: those that came before, and the store's own.
@@ -148,6 +152,9 @@ func (x *importing) put(w *cas.Writer) error {
 			lists = append(lists, more...)
 		}
 	}
+	if err := x.Store.AddPromises(x.ctx, x.Name, x.promising.packs, x.promising.places); err != nil {
+		return err
+	}
 	if err := x.verify(w, todo, lists); err != nil {
 		return err
 	}
@@ -196,7 +203,11 @@ func (x *importing) objects(w *cas.Writer, l *FetchedLine, from uint64) (lists [
 		if err != nil {
 			return nil, &lines.DamageError{Key: l.key(uint64(n)), Err: err}
 		}
-		if err := x.packs(e.Packs, put); err != nil {
+		read := x.packs
+		if x.Lazy {
+			read = x.promise
+		}
+		if err := read(e.Packs, put); err != nil {
 			return nil, err
 		}
 	}

@@ -36,6 +36,7 @@ type Pusher struct {
 	Store *cas.Store
 	Repo  *lines.Repo
 	Name  string // of the remote in the store
+	NoLog bool   // logs of runtimes do not go along
 
 	state    *state
 	result   *PushResult
@@ -52,6 +53,8 @@ type PushResult struct {
 	Lost     int   `json:"lost"`  // objects that the store had lost
 	// Sessions with which somebody else goes on, too: they have a line of their own now.
 	New []string `json:"new,omitempty"`
+
+	Unread []string `json:"unread,omitempty"` // why logs of sessions were not read
 }
 
 // Push puts all records of sessions that are not there. With no session it is all of the store.
@@ -364,12 +367,14 @@ func (p *Pusher) entry(ctx context.Context, t *Todo, live *cas.Live) (int, error
 	if err := p.objects(ctx, t, e, records, live); err != nil {
 		return 0, err
 	}
+	logAt := p.transcript(&t.at.Log, e, records)
 	at, err := p.Repo.Append(ctx, t.Session, lines.Line(t.at.Line), t.at.Next, hash32(t.at.Hash), e)
 	t.put = at
 	if err != nil {
 		return 0, err
 	}
 	t.at.note(at, e)
+	t.at.Log = *logAt
 	p.result.Entries++
 	p.result.Records += len(records)
 	return n, p.save()
@@ -518,6 +523,9 @@ func (p *Pusher) objects(
 		}
 		return gone
 	})
+	if err := p.Store.Prefetch(ctx, ids); err != nil { // the line counts on nothing but what it has
+		return err
+	}
 	missing, err := p.Store.Parcels(ctx, ids, x.add)
 	if err != nil {
 		return err
@@ -592,7 +600,7 @@ func (x *packing) end() error {
 func (p *Pusher) newLine(t *Todo, behind *lines.Position) {
 	var id [16]byte
 	rand.Read(id[:]) // never fails (crypto/rand)
-	t.at.Line, t.at.Next, t.at.Hash, t.at.Base = id[:], 0, nil, nil
+	t.at.Line, t.at.Next, t.at.Hash, t.at.Base, t.at.Log = id[:], 0, nil, nil, logAt{}
 	if behind != nil {
 		t.at.Base = baseOf(behind)
 	}

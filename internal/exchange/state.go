@@ -36,6 +36,7 @@ type Config struct {
 	URL      string `json:"url"`
 	ID       string `json:"id"`                 // of the remote that was there: another is refused
 	Identity string `json:"identity,omitempty"` // file with the identity that opens it; "": the user's own
+	NoLog    bool   `json:"noLog,omitempty"`    // logs of runtimes do not go along
 	Manual   bool   `json:"manual,omitempty"`   // only who asks for it pushes, and no engine does
 }
 
@@ -64,14 +65,22 @@ func Add(ctx context.Context, fsys vfs.FS, c *Config) error {
 	})
 }
 
-// Remove forgets a remote. What is there stays.
-func Remove(ctx context.Context, fsys vfs.FS, name string) error {
+// ErrPromised: contents are at a remote, and nowhere here.
+var ErrPromised = errors.New("contents are there, and not here")
+
+// Remove forgets a remote. What is there stays. The error matches [ErrPromised] if something that
+// the store needs is only there.
+func Remove(ctx context.Context, s *cas.Store, name string) error {
+	fsys := s.FS()
 	if _, err := Find(fsys, name); err != nil {
 		return err
 	}
 	return layout.WithLock(ctx, fsys, lockName(name), func() error {
+		if n, err := s.Absent(name); err != nil || n > 0 {
+			return cmp.Or(err, fmt.Errorf("remote %q: %w: %d of them", name, ErrPromised, n))
+		}
 		var errs []error
-		for _, f := range []string{"config", "lines", "last", "held"} { // without config it is none
+		for _, f := range []string{"config", "lines", "last", "held", "promised"} { // without config it is none
 			if err := fsys.Remove(path.Join(dirName, name, f)); !errors.Is(err, fs.ErrNotExist) {
 				errs = append(errs, err)
 			}
@@ -132,6 +141,8 @@ type pushed struct {
 
 	// What was pushed last, and may be said again: number, and half a hash of what was said.
 	Recent []said `json:"recent,omitempty"`
+
+	Log logAt `json:"log,omitzero"` // how much of the session's log
 
 	// Entry of another line that this one goes on from, until it has an entry.
 	Base *base `json:"base,omitempty"`

@@ -160,6 +160,10 @@ var Kinds = []*Kind{
 		Hint: "run 'snapctl repair'; if it cannot mend everything, --accept-loss of repair accepts the loss for " +
 			"good, and --despite-damage ignores it this once",
 		Advice: "The store is damaged: ask the user to run 'snapctl repair'."},
+	{Code: "promised", Exit: Environment, Status: unavailable, is: isA[*cas.PromisedError],
+		Hint: "nothing is lost: the same command goes on when the remote answers; 'snapctl remote fetch' brings all",
+		Advice: "That content is at a remote which could not be asked: go on without it, or call again later. " +
+			"It is not empty, and not deleted."},
 	{Code: "forgotten", Exit: Refused, Status: gone, Errs: []error{store.ErrForgotten},
 		Hint:   "'snapctl forget' removed it from all snapshots, for good",
 		Advice: "The user has removed that content from all snapshots, for good: go on without it."},

@@ -184,6 +184,20 @@ func (x *Index) Sparse() *Sparse {
 			list[i] = strings.Clone(p)
 		}
 	}
+	s.name()
+	return s
+}
+
+// NewSparse returns what was taken out by others than git: paths, of which directories end in a
+// slash and none is in another, and those of them that are symbolic links.
+func NewSparse(paths, links []string) *Sparse {
+	s := &Sparse{paths: slices.Sorted(slices.Values(paths)), links: slices.Sorted(slices.Values(links))}
+	s.name()
+	return s
+}
+
+// name gives a Sparse its ID.
+func (s *Sparse) name() {
 	h := sha256.New()
 	for _, p := range s.paths {
 		h.Write([]byte(p))
@@ -192,7 +206,6 @@ func (x *Index) Sparse() *Sparse {
 	if len(s.paths) > 0 {
 		copy(s.id[:], h.Sum(nil))
 	}
-	return s
 }
 
 // skips reports whether an entry has the skip-worktree bit.

@@ -55,6 +55,7 @@ func (w Worktree) Sessions() string  { return w.Dir() + "/sessions" }
 func (w Worktree) Secrets() string   { return w.Dir() + "/secrets" }      // files that seem to hold some
 func (w Worktree) Reviewed() string  { return w.Dir() + "/reviewed" }     // hunks that somebody has looked at
 func (w Worktree) Blame() string     { return w.Dir() + "/blame" }        // whose lines are: derived
+func (w Worktree) Left() string      { return w.Dir() + "/left" }         // paths that clone --only has left out
 func (w Worktree) HookLock() string  { return "locks/hook-" + string(w) } // before TurnsLock
 
 // What a bisect of a worktree keeps: a directory in which commands are run, and files that say

@@ -86,12 +86,20 @@ type Entry struct {
 	Lost       [][32]byte // objects that the records need and the writer's store had not
 	Objects    []byte     // records of objects: docs/reference/format.md §3.2, one behind the other
 	Forgotten  [][32]byte // contents that the records need, and that were taken out on purpose
+	Log        *LogPart   // what the session's log has got; nil: nothing
 
 	// The hash that the entry had before a repair has put this one in its place, by which the next names it; zero:
 	// it is as it was put.
 	Was [32]byte
 
 	Void bool // it does not count: see [Ledger.Counts]. It is not in the entry
+}
+
+// A LogPart is a piece of the log that a runtime keeps of a session: what it has from an offset on,
+// instead of what an entry before has said of that.
+type LogPart struct {
+	Off  uint64
+	Text []byte
 }
 
 // Tags of the fields of an entry's body.
@@ -110,6 +118,8 @@ const (
 	tagObjects    = 12
 	tagForgotten  = 13
 	tagWas        = 14
+
+	tagLog = 129 // who does not know it passes it over
 )
 
 func field(b []byte, tag uint8, parts ...[]byte) []byte {
@@ -162,6 +172,9 @@ func (e *Entry) body() []byte {
 	if e.Was != [32]byte{} {
 		b = field(b, tagWas, e.Was[:])
 	}
+	if e.Log != nil {
+		b = field(b, tagLog, number(e.Log.Off), e.Log.Text)
+	}
 	return b
 }
 
@@ -199,7 +212,7 @@ func parseBody(b []byte) (*Entry, error) {
 			return nil, err
 		}
 	}
-	once := seen[tagGeneration] == 1 && seen[tagObjects] <= 1 && seen[tagWas] <= 1 &&
+	once := seen[tagGeneration] == 1 && seen[tagObjects] <= 1 && seen[tagWas] <= 1 && seen[tagLog] <= 1 &&
 		(seen[tagWas] == 0) == (e.Was == [32]byte{})
 	for tag := uint8(tagBase); tag <= tagLeans; tag++ {
 		mayLack := tag == tagBase || tag == tagLeans
@@ -262,6 +275,11 @@ func (e *Entry) parseField(o *Opening, tag uint8, v []byte) error {
 		e.Forgotten = append(e.Forgotten, [32]byte(v))
 	case tagWas:
 		e.Was = [32]byte(v)
+	case tagLog:
+		if len(v) < 8 {
+			return errBody
+		}
+		e.Log = &LogPart{le.Uint64(v), bytes.Clone(v[8:])}
 	default:
 		if tag < 128 {
 			return fmt.Errorf("%w: field %d of an entry", ErrNewer, tag)

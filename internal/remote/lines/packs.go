@@ -197,3 +197,77 @@ func (r *Repo) HasPack(ctx context.Context, ref *PackRef) (bool, error) {
 	n, err := r.b.Stat(ctx, ref.Key())
 	return err == nil && uint64(n) == ref.Size, err
 }
+
+// An IndexPart is what the index of a pack says of one part.
+type IndexPart struct {
+	Off  uint64 // of the sealed part
+	Len  uint32 // of that
+	Kind uint8  // of the record
+	IDs  []ID
+}
+
+// Index reads the index of a pack alone, which says what is in it. It is sealed with the key of
+// the pack, so nobody else has written it.
+func (r *Repo) Index(ctx context.Context, ref *PackRef) ([]IndexPart, error) {
+	b, err := r.b.Get(ctx, ref.Key(), int64(ref.Index), int64(ref.Size-ref.Index))
+	if err != nil {
+		return nil, err
+	}
+	var list []indexed
+	text, err := r.openPart(ctx, ref, ref.Index, b)
+	if err == nil {
+		list, err = parseIndex(text)
+	}
+	var parts []IndexPart
+	off := uint64(packHeaderSize)
+	for _, x := range list {
+		parts = append(parts, IndexPart{off, x.Length + sealSize, x.Kind, x.IDs})
+		off += uint64(x.Length) + sealSize
+	}
+	if err == nil && off != ref.Index {
+		err = errIndex
+	}
+	if err != nil {
+		return nil, damaged(ref.Key(), err)
+	}
+	return parts, nil
+}
+
+// ReadRange reads a part of a pack as it is there. OpenPart opens what is in it.
+func (r *Repo) ReadRange(ctx context.Context, ref *PackRef, off, n uint64) ([]byte, error) {
+	b, err := r.b.Get(ctx, ref.Key(), int64(off), int64(n))
+	if err == nil && uint64(len(b)) != n {
+		err = damaged(ref.Key(), fmt.Errorf("it has %d bytes from %d on, not %d", len(b), off, n))
+	}
+	return b, err
+}
+
+// OpenPart returns the record that is sealed at an offset of a pack, and which is what was put
+// there.
+func (r *Repo) OpenPart(ctx context.Context, ref *PackRef, off uint64, sealed []byte) ([]byte, error) {
+	text, err := r.openPart(ctx, ref, off, sealed)
+	if err != nil {
+		return nil, damaged(ref.Key(), fmt.Errorf("at %d: %w", off, err))
+	}
+	return text, nil
+}
+
+// openPart tries the keys, the newest first: which one it is says the head of the pack, and that
+// is not read for its sake.
+func (r *Repo) openPart(ctx context.Context, ref *PackRef, off uint64, sealed []byte) (text []byte, err error) {
+	err = r.withKeys(ctx, func(ks keyring) error {
+		for epoch := len(ks); epoch > 0; epoch-- {
+			head := append([]byte(nil), packMagic...)
+			head = le.AppendUint32(le.AppendUint32(head, packVersion), uint32(epoch))
+			seal := key(ks[epoch-1].derive(contextSeal).hash(ref.Hash[:])).aead()
+			if text, err = seal.Open(nil, nonceAt(int(off)), sealed, append([]byte(ref.Key()), head...)); err == nil {
+				return nil
+			}
+		}
+		return errEpoch // one that is newer may open it
+	})
+	if errors.Is(err, errEpoch) {
+		err = errors.New("it is not what was put there")
+	}
+	return text, err
+}

@@ -19,6 +19,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -231,11 +232,18 @@ func (s *Server) sessions(r *http.Request) (answer any, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	infos, err := m.Sessions(r.Context(), s.opts.Root == "")
+	infos, err := m.Sessions(r.Context(), true)
 	if err != nil {
 		return nil, err
 	}
 	for _, i := range infos {
+		remote, _, isRemote := strings.Cut(i.Root, ":")
+		switch {
+		case !filepath.IsAbs(i.Root) && isRemote: // what others make of a session is looked at from here
+			i.Session, i.Root = remote+":"+i.Session, r.FormValue("cwd")
+		case s.opts.Root != "" && i.Worktree != m.Project().Worktree:
+			continue
+		}
 		list.Sessions = append(list.Sessions, sessionRow{i.Session, i.Root, i.Began, i.Last, i.Turns, i.Steps, i.Open,
 			i.Title, i.Agent, i.Model})
 	}
@@ -265,7 +273,7 @@ func (s *Server) look(ctx context.Context, root, session string) (*manager.FileS
 	if err := s.serves(root); err != nil {
 		return nil, err
 	}
-	return manager.Open(ctx, root, &manager.Options{Engine: s.opts.Engine, Session: session, ReadOnly: true})
+	return verbs.OpenToLook(ctx, root, &manager.Options{Engine: s.opts.Engine, Session: session})
 }
 
 // serves returns an error unless a directory is served.
@@ -295,7 +303,11 @@ func (s *Server) verb(r *http.Request) (any, error) {
 	if v == nil {
 		return nil, explain.Errorf(explain.BadCommand, "no verb %q", name)
 	}
-	of, err := verbs.Initialize(request)
+	initialize := verbs.Initialize
+	if !v.Changes {
+		initialize = verbs.InitializeToLook
+	}
+	of, err := initialize(request)
 	if err == nil {
 		err = s.serves(of.CWD)
 	}

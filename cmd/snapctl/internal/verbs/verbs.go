@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -114,11 +115,23 @@ type Session struct {
 
 // Initialize reads which session a request is about: the arguments of initialize.
 func Initialize(request []byte) (*client.Initialize, error) {
+	return initializeBy(request, session.ValidID)
+}
+
+// InitializeToLook is Initialize for verbs that change nothing: see [OpenToLook].
+func InitializeToLook(request []byte) (*client.Initialize, error) {
+	return initializeBy(request, func(id string) bool {
+		_, of, isRemote := strings.Cut(id, ":")
+		return session.ValidID(id) || isRemote && session.ValidID(of)
+	})
+}
+
+func initializeBy(request []byte, isValid func(session string) bool) (*client.Initialize, error) {
 	a := new(client.Initialize)
 	if err := DecodePart("initialize", request, a); err != nil {
 		return nil, err
 	}
-	if !filepath.IsAbs(a.CWD) || !session.ValidID(a.SessionID) {
+	if !filepath.IsAbs(a.CWD) || !isValid(a.SessionID) {
 		return nil, explain.Errorf(explain.BadRequest,
 			"initialize: want cwd, an absolute path, and sessionId of 1 to 128 letters, digits and ._-")
 	}
@@ -172,17 +185,39 @@ func Look(ctx context.Context, e *manager.Engine, name string, request []byte) (
 	if err != nil {
 		return nil, err
 	}
-	of, err := Initialize(request)
+	of, err := InitializeToLook(request)
 	if err != nil {
 		return nil, err
 	}
-	m, err := manager.Open(ctx, of.CWD, &manager.Options{Engine: e, Session: of.SessionID, SessionFile: of.SessionFile,
-		ReadOnly: true})
+	m, err := OpenToLook(ctx, of.CWD, &manager.Options{Engine: e, Session: of.SessionID, SessionFile: of.SessionFile})
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
 	return do(ctx, &Session{FileSnapshotManager: m, logs: !of.OwnLog})
+}
+
+// OpenToLook opens a manager to read. Its session may be REMOTE:SESSION: as others go on with it, as
+// far as that was pulled.
+func OpenToLook(ctx context.Context, root string, opts *manager.Options) (*manager.FileSnapshotManager, error) {
+	opts.ReadOnly = true
+	rev := opts.Session
+	if !strings.Contains(rev, ":") {
+		return manager.Open(ctx, root, opts)
+	}
+	opts.Session, opts.SessionFile = "", ""
+	m, err := manager.Open(ctx, root, opts)
+	if err != nil {
+		return nil, err
+	}
+	is, err := inside.Of(m).UseRemote(ctx, rev)
+	if err == nil && !is {
+		err = explain.Errorf(explain.BadRequest, "session %q: no remote is called so", rev)
+	}
+	if err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	return m, nil
 }
 
 func initialize(ctx context.Context, s *Session, a *client.Initialize) (*client.Initialized, error) {

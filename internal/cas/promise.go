@@ -1,0 +1,407 @@
+package cas
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"sync"
+
+	"github.com/zeebo/blake3"
+
+	"github.com/boocode/filestore/internal/cas/layout"
+	"github.com/boocode/filestore/internal/object"
+	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/store"
+)
+
+// This file knows of contents that are not here, and that a remote has: they are promised. What
+// is promised is in a file of each remote (docs/reference/format.md §5.9). The store does not know
+// how to ask a remote: whoever calls it brings a [Fetcher] along.
+
+// FeaturePromised is the name of what a program must know to read a store whose contents may be
+// in a remote.
+const FeaturePromised = "promised"
+
+// A PromisedError says that an object is in a remote, and not here. It is no loss.
+type PromisedError struct {
+	Remote string
+	Err    error // why it could not be fetched, for people; nil: nobody tried
+}
+
+func (e *PromisedError) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("is at the remote %q, and not here", e.Remote)
+	}
+	return fmt.Sprintf("is at the remote %q, and could not be fetched: %v", e.Remote, e.Err)
+}
+
+// IsPromised reports whether an error says that an object is in a remote.
+func IsPromised(err error) bool {
+	_, ok := errors.AsType[*PromisedError](err)
+	return ok
+}
+
+// A Fetcher brings objects into a store that a remote has promised.
+type Fetcher func(ctx context.Context, s *Store, remote string, ids []store.ID) error
+
+type fetcherKey struct{}
+
+// WithFetcher has what is promised be fetched when it is read.
+func WithFetcher(ctx context.Context, f Fetcher) context.Context {
+	return context.WithValue(ctx, fetcherKey{}, f)
+}
+
+// A PromisedPack is a pack of a remote, as docs/reference/format-remote.md §6 names it.
+type PromisedPack struct {
+	Generation uint64
+	Line       [16]byte
+	Hash       [32]byte
+	Size       uint64
+	Index      uint64
+}
+
+// A PromisedPlace is where a remote has an object: a record in one of its packs.
+type PromisedPlace struct {
+	Pack int    // which of Promises.Packs
+	Off  uint64 // of the sealed record
+	Len  uint32
+}
+
+// Promises are what a remote has promised. They are not changed.
+type Promises struct {
+	Packs []PromisedPack
+	table []byte // entries in order of ID
+}
+
+const (
+	promiseMagic   = "boopromi"
+	promiseVersion = 1
+	promisePack    = 8 + 16 + 32 + 8 + 8
+	promiseEntry   = 32 + 4 + 8 + 4
+	promiseSum     = 32
+)
+
+// PromiseName returns the name of the file that has what a remote promises.
+func PromiseName(remote string) string { return path.Join("remotes", remote, "promised") }
+
+// Len returns how many objects are promised.
+func (p *Promises) Len() int { return len(p.table) / promiseEntry }
+
+func (p *Promises) entry(i int) []byte { return p.table[i*promiseEntry:][:promiseEntry] }
+
+// Find returns where an object is.
+func (p *Promises) Find(id store.ID) (PromisedPlace, bool) {
+	lo, hi := 0, p.Len()
+	for lo < hi {
+		mid := (lo + hi) / 2
+		switch bytes.Compare(p.entry(mid)[:32], id[:]) {
+		case 0:
+			return placeIn(p.entry(mid)), true
+		case -1:
+			lo = mid + 1
+		default:
+			hi = mid
+		}
+	}
+	return PromisedPlace{}, false
+}
+
+func placeIn(b []byte) PromisedPlace {
+	return PromisedPlace{Pack: int(layout.Le.Uint32(b[32:])), Off: layout.Le.Uint64(b[36:]),
+		Len: layout.Le.Uint32(b[44:])}
+}
+
+// All calls fn with all objects, in order of ID.
+func (p *Promises) All(fn func(store.ID, PromisedPlace)) {
+	for i := range p.Len() {
+		b := p.entry(i)
+		fn(store.ID(b[:32]), placeIn(b))
+	}
+}
+
+// ReadPromises returns what a remote promises, and nothing if there is no file.
+func ReadPromises(fsys vfs.FS, remote string) (*Promises, error) {
+	b, err := vfs.ReadFile(fsys, PromiseName(remote))
+	if errors.Is(err, fs.ErrNotExist) {
+		return new(Promises), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	p, err := parsePromises(b)
+	if err != nil && !errors.Is(err, store.ErrFormat) {
+		err = &object.CorruptError{Path: PromiseName(remote), Err: err}
+	}
+	return p, err
+}
+
+func parsePromises(b []byte) (*Promises, error) {
+	if len(b) < 20+promiseSum || string(b[:8]) != promiseMagic {
+		return nil, errors.New("it is no list of promises")
+	}
+	if v := layout.Le.Uint32(b[8:]); v != promiseVersion {
+		return nil, fmt.Errorf("%w: promises of version %d", store.ErrFormat, v)
+	}
+	body := b[:len(b)-promiseSum]
+	if sum := blake3.Sum256(body); !bytes.Equal(sum[:], b[len(body):]) {
+		return nil, errors.New("its hash is wrong")
+	}
+	packs, n := uint64(layout.Le.Uint32(b[12:])), uint64(layout.Le.Uint32(b[16:]))
+	if uint64(len(body)) != 20+packs*promisePack+n*promiseEntry {
+		return nil, errors.New("its length is wrong")
+	}
+	p := &Promises{table: body[20+packs*promisePack:]}
+	for i := range packs {
+		r := body[20+i*promisePack:]
+		p.Packs = append(p.Packs, PromisedPack{Generation: layout.Le.Uint64(r), Line: [16]byte(r[8:]),
+			Hash: [32]byte(r[24:]), Size: layout.Le.Uint64(r[56:]), Index: layout.Le.Uint64(r[64:])})
+	}
+	for i := range p.Len() {
+		if int(layout.Le.Uint32(p.entry(i)[32:])) >= len(p.Packs) ||
+			i > 0 && bytes.Compare(p.entry(i - 1)[:32], p.entry(i)[:32]) >= 0 {
+			return nil, errors.New("it is not in order")
+		}
+	}
+	return p, nil
+}
+
+// AddPromises makes durable that a remote has objects, beside those that it promised before. The
+// places are in packs.
+func (s *Store) AddPromises(
+	ctx context.Context, remote string, packs []PromisedPack, objects map[store.ID]PromisedPlace,
+) error {
+	if len(objects) == 0 {
+		return nil
+	}
+	if err := s.NeedToRead(ctx, FeaturePromised); err != nil {
+		return err
+	}
+	before, err := ReadPromises(s.fsys, remote)
+	if err != nil && !errors.Is(err, store.ErrCorrupt) {
+		return err
+	}
+	all := slices.Clone(packs)
+	places := maps.Clone(objects)
+	if before != nil {
+		before.All(func(id store.ID, at PromisedPlace) {
+			if _, ok := places[id]; ok {
+				return
+			}
+			pack := before.Packs[at.Pack]
+			i := slices.Index(all, pack)
+			if i < 0 {
+				i, all = len(all), append(all, pack)
+			}
+			at.Pack = i
+			places[id] = at
+		})
+	}
+	return layout.WriteFile(s.fsys, PromiseName(remote), encodePromises(all, places))
+}
+
+func encodePromises(packs []PromisedPack, places map[store.ID]PromisedPlace) []byte {
+	ids := slices.SortedFunc(maps.Keys(places), func(a, b store.ID) int { return bytes.Compare(a[:], b[:]) })
+	le := binary.LittleEndian
+	b := append([]byte(nil), promiseMagic...)
+	b = le.AppendUint32(b, promiseVersion)
+	b = le.AppendUint32(b, uint32(len(packs)))
+	b = le.AppendUint32(b, uint32(len(ids)))
+	for _, p := range packs {
+		b = le.AppendUint64(b, p.Generation)
+		b = append(append(b, p.Line[:]...), p.Hash[:]...)
+		b = le.AppendUint64(le.AppendUint64(b, p.Size), p.Index)
+	}
+	for _, id := range ids {
+		at := places[id]
+		b = le.AppendUint32(append(b, id[:]...), uint32(at.Pack))
+		b = le.AppendUint32(le.AppendUint64(b, at.Off), at.Len)
+	}
+	sum := blake3.Sum256(b)
+	return append(b, sum[:]...)
+}
+
+// promisedBy is what a store remembers of promises.
+type promisedBy struct {
+	mu    sync.Mutex // guards known
+	known map[string]knownPromises
+
+	fetching sync.Mutex // who fetches
+}
+
+type knownPromises struct {
+	at vfs.Stat // of the file that was read
+	*Promises
+}
+
+// PromisesOf returns what a remote promises.
+func (s *Store) PromisesOf(remote string) (*Promises, error) {
+	s.promised.mu.Lock()
+	defer s.promised.mu.Unlock()
+	if err := s.readPromises(); err != nil {
+		return nil, err
+	}
+	if k, ok := s.promised.known[remote]; ok {
+		return k.Promises, nil
+	}
+	return new(Promises), nil
+}
+
+// readPromises reads those files again that are not what they were. promisedBy.mu is held.
+func (s *Store) readPromises() error {
+	names, err := s.fsys.ReadDir("remotes")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, remote := range names {
+		st, err := s.fsys.Stat(PromiseName(remote))
+		if errors.Is(err, fs.ErrNotExist) {
+			delete(s.promised.known, remote)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if k, ok := s.promised.known[remote]; ok && k.at == st {
+			continue
+		}
+		p, err := ReadPromises(s.fsys, remote)
+		if err != nil {
+			return err
+		}
+		if s.promised.known == nil {
+			s.promised.known = make(map[string]knownPromises)
+		}
+		s.promised.known[remote] = knownPromises{st, p}
+	}
+	return nil
+}
+
+// Promiser returns the remote that has an object, "" if none has promised it. It says nothing of
+// whether the object is here as well.
+func (s *Store) Promiser(id store.ID) (remote string, err error) {
+	s.promised.mu.Lock()
+	defer s.promised.mu.Unlock()
+	find := func() string {
+		for _, name := range slices.Sorted(maps.Keys(s.promised.known)) {
+			if _, ok := s.promised.known[name].Find(id); ok {
+				return name
+			}
+		}
+		return ""
+	}
+	if remote := find(); remote != "" {
+		return remote, nil
+	}
+	if err := s.readPromises(); err != nil {
+		return "", err
+	}
+	return find(), nil
+}
+
+// HasOrPromised reports whether an object is here, or a remote has promised it.
+func (s *Store) HasOrPromised(id store.ID) (bool, error) {
+	if ok, err := s.Has(id); ok || err != nil {
+		return ok, err
+	}
+	remote, err := s.Promiser(id)
+	return remote != "", err
+}
+
+// Absent counts what remotes have promised and is not here.
+func (s *Store) Absent(remote string) (n int, err error) {
+	p, err := s.PromisesOf(remote)
+	if err != nil {
+		return 0, err
+	}
+	p.All(func(id store.ID, _ PromisedPlace) {
+		ok, herr := s.Has(id)
+		if herr != nil {
+			err = herr
+		}
+		if !ok {
+			n++
+		}
+	})
+	return n, err
+}
+
+// Prefetch brings those of some objects that are promised and not here, in few requests.
+func (s *Store) Prefetch(ctx context.Context, ids []store.ID) error {
+	byRemote := make(map[string][]store.ID)
+	for _, id := range ids {
+		if ok, err := s.Has(id); err != nil {
+			return err
+		} else if ok {
+			continue
+		}
+		remote, err := s.Promiser(id)
+		if err != nil {
+			return err
+		}
+		if remote != "" {
+			byRemote[remote] = append(byRemote[remote], id)
+		}
+	}
+	for remote, ids := range byRemote {
+		if err := s.fetch(ctx, remote, ids); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fetched calls fn again if what it misses is promised and could be fetched.
+func (s *Store) fetched(ctx context.Context, id store.ID, err error, again func() error) error {
+	p, ok := errors.AsType[*PromisedError](err)
+	if !ok || p.Err != nil {
+		return err
+	}
+	if err := s.fetch(ctx, p.Remote, []store.ID{id}); err != nil {
+		return fmt.Errorf("blob %s: %w", id.Short(), err)
+	}
+	return again()
+}
+
+// fetch brings objects that a remote has promised. One goroutine does so at a time: what the
+// others wait for may come with it.
+func (s *Store) fetch(ctx context.Context, remote string, ids []store.ID) error {
+	s.promised.fetching.Lock()
+	defer s.promised.fetching.Unlock()
+	ids = slices.DeleteFunc(slices.Clone(ids), func(id store.ID) bool {
+		ok, err := s.Has(id)
+		return ok && err == nil
+	})
+	if len(ids) == 0 {
+		return nil
+	}
+	f, _ := ctx.Value(fetcherKey{}).(Fetcher)
+	if f == nil {
+		return &PromisedError{Remote: remote, Err: errors.New("nothing here knows how to ask it")}
+	}
+	var err error
+	if !s.readOnly {
+		err = f(ctx, s, remote, ids)
+	} else if w, oerr := OpenFS(ctx, s.fsys, &Options{Logger: s.log}); oerr != nil {
+		err = oerr
+	} else { // what was fetched is kept, whatever it is for
+		if err = errors.Join(f(ctx, w, remote, ids), w.Close()); err == nil {
+			return errors.Join(s.refresh(), s.load())
+		}
+	}
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil {
+		return &PromisedError{Remote: remote, Err: err}
+	}
+	return nil
+}

@@ -1,0 +1,62 @@
+package cas
+
+import (
+	"bytes"
+	"maps"
+	"testing"
+
+	"github.com/zeebo/blake3"
+
+	"github.com/boocode/filestore/store"
+)
+
+func promisesForTest() ([]PromisedPack, map[store.ID]PromisedPlace) {
+	packs := []PromisedPack{{Generation: 1, Line: [16]byte{2}, Hash: [32]byte{3}, Size: 1000, Index: 900},
+		{Generation: 2, Size: 5, Index: 4}}
+	return packs, map[store.ID]PromisedPlace{{9}: {Pack: 0, Off: 16, Len: 40}, {1}: {Pack: 1, Off: 1 << 40, Len: 7},
+		{1, 1}: {Pack: 1, Off: 16, Len: 7}}
+}
+
+// TestPromises finds what was promised, and nothing else.
+func TestPromises(t *testing.T) {
+	packs, places := promisesForTest()
+	p, err := parsePromises(encodePromises(packs, places))
+	if err != nil || p.Len() != len(places) || p.Packs[0] != packs[0] || p.Packs[1] != packs[1] {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	got := make(map[store.ID]PromisedPlace)
+	p.All(func(id store.ID, at PromisedPlace) { got[id] = at })
+	if !maps.Equal(got, places) {
+		t.Errorf("got %v, want %v", got, places)
+	}
+	for id, want := range places {
+		if at, ok := p.Find(id); !ok || at != want {
+			t.Errorf("%s: %v, %v", id.Short(), at, ok)
+		}
+	}
+	for _, id := range []store.ID{{}, {1, 0, 1}, {255}} {
+		if at, ok := p.Find(id); ok {
+			t.Errorf("%s is promised: %v", id.Short(), at)
+		}
+	}
+}
+
+// FuzzPromises holds that what is read as promises is written as it was.
+func FuzzPromises(f *testing.F) {
+	b := encodePromises(promisesForTest())
+	f.Add(b[:len(b)-promiseSum])
+	f.Add(encodePromises(nil, nil)[:20])
+	f.Add(b[:20])
+	f.Fuzz(func(t *testing.T, body []byte) {
+		sum := blake3.Sum256(body)
+		p, err := parsePromises(append(bytes.Clone(body), sum[:]...))
+		if err != nil {
+			return
+		}
+		places := make(map[store.ID]PromisedPlace)
+		p.All(func(id store.ID, at PromisedPlace) { places[id] = at })
+		if again := encodePromises(p.Packs, places); !bytes.Equal(again[:len(again)-promiseSum], body) {
+			t.Errorf("read %x, wrote %x", body, again)
+		}
+	})
+}

@@ -1,0 +1,209 @@
+package exchange
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/boocode/filestore/internal/audit"
+	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/places"
+	"github.com/boocode/filestore/internal/remote"
+	"github.com/boocode/filestore/internal/remote/lines"
+	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/store"
+)
+
+// A counted counts requests, and what came by them. It may be away.
+type counted struct {
+	remote.Backend
+	n, bytes atomic.Int64
+	away     atomic.Bool
+}
+
+func (c *counted) Get(ctx context.Context, key string, off, n int64) ([]byte, error) {
+	if c.away.Load() {
+		return nil, errors.New("the remote is away")
+	}
+	b, err := c.Backend.Get(ctx, key, off, n)
+	c.n.Add(1)
+	c.bytes.Add(int64(len(b)))
+	return b, err
+}
+
+// lazyFile returns the name and the content of a file of TestLazy.
+func lazyFile(dir, i int) (name, text string) {
+	rng := rand.New(rand.NewPCG(uint64(dir), uint64(i)))
+	b := make([]byte, 1000+rng.IntN(6000))
+	for i := range b {
+		b[i] = byte(rng.Uint32())
+	}
+	return fmt.Sprintf("d%03d/f%02d", dir, i), string(b)
+}
+
+const lazyDirs, lazyFiles = 60, 50
+
+// TestLazy counts what it costs to read contents that were left at a remote, and has reads fail
+// while that is away.
+func TestLazy(t *testing.T) {
+	a, b := newMachine(t), newMachine(t)
+	dir, err := remote.OpenDir(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.turn("s1", "all", func() {
+		for d := range lazyDirs {
+			for i := range lazyFiles {
+				a.write(lazyFile(d, i))
+			}
+		}
+	})
+	a.mustPush(dir)
+	backend := &counted{Backend: dir}
+	repo, err := openRepo(t.Context(), backend)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fetcher := &Fetcher{Open: func(context.Context, *Config) (*lines.Repo, error) { return repo, nil }}
+	ctx := cas.WithFetcher(t.Context(), fetcher.Fetch)
+	err = b.withStore(func(s *cas.Store, loc *places.Location) error {
+		if err := Add(ctx, s.FS(), &Config{Name: "origin", URL: "x", ID: repo.ID()}); err != nil {
+			return err
+		}
+		f, err := Fetch(ctx, repo, nil)
+		if err != nil {
+			return err
+		}
+		goOn, _ := f.Newest()
+		m := &Importer{Store: s, Repo: repo, Name: "origin", Worktree: loc.Project.Worktree, Root: loc.Project.Root,
+			Lazy: true}
+		if _, err := m.Import(ctx, f, goOn); err != nil {
+			return err
+		}
+		if n, err := s.Absent("origin"); err != nil || n < lazyDirs*lazyFiles {
+			t.Errorf("%d contents are there and not here, %v", n, err)
+		}
+		t.Logf("opened with %d requests, %d bytes", backend.n.Load(), backend.bytes.Load())
+		snap, err := s.Newest(ctx, loc.Project.Worktree, "s1")
+		if err != nil {
+			return err
+		}
+		x := &lazyReader{t: t, ctx: ctx, s: s, backend: backend, tree: snap.Tree}
+		x.away()
+		x.directory()
+		x.atRandom()
+		x.whole(snap)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+type lazyReader struct {
+	t       *testing.T
+	ctx     context.Context
+	s       *cas.Store
+	backend *counted
+	tree    store.ID
+}
+
+func (x *lazyReader) id(dir, i int) (id store.ID, text string) {
+	x.t.Helper()
+	name, text := lazyFile(dir, i)
+	e, err := trees.Lookup(x.ctx, x.s, x.tree, name)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	return e.ID, text
+}
+
+func (x *lazyReader) read(dir, i int) {
+	x.t.Helper()
+	id, text := x.id(dir, i)
+	var b bytes.Buffer
+	if _, err := x.s.CopyBlob(x.ctx, &b, id); err != nil || b.String() != text {
+		x.t.Fatalf("file %d of %d: %d bytes, want %d: %v", i, dir, b.Len(), len(text), err)
+	}
+}
+
+// away has reads fail, and say why, while the remote does not answer, or nobody knows how to ask it.
+func (x *lazyReader) away() {
+	x.backend.away.Store(true)
+	id, _ := x.id(0, 0)
+	_, err := x.s.CopyBlob(x.ctx, io.Discard, id)
+	if !cas.IsPromised(err) || trees.IsLoss(err) || !strings.Contains(err.Error(), `"origin"`) {
+		x.t.Errorf("read of a remote that is away: %v", err)
+	}
+	x.backend.away.Store(false)
+	if _, err := x.s.Get(context.Background(), 1, id); !cas.IsPromised(err) || trees.IsLoss(err) {
+		x.t.Errorf("read by who cannot fetch: %v", err)
+	}
+	problems, err := audit.NewChecker(x.s).Snapshot(x.ctx, &store.Snapshot{Tree: x.tree})
+	if err != nil || len(problems) > 0 {
+		x.t.Errorf("check: %v, %v", problems, err)
+	}
+}
+
+// directory reads the files of one directory, one after the other.
+func (x *lazyReader) directory() {
+	before := x.backend.n.Load()
+	for i := range lazyFiles {
+		x.read(7, i)
+	}
+	if n := x.backend.n.Load() - before; n > 5 {
+		x.t.Errorf("a directory of %d files: %d requests, want at most 5", lazyFiles, n)
+	}
+}
+
+// atRandom fetches 1 % of the files.
+func (x *lazyReader) atRandom() {
+	rng := rand.New(rand.NewPCG(1, 2))
+	var ids []store.ID
+	plain := int64(0)
+	for range lazyDirs * lazyFiles / 100 {
+		id, text := x.id(rng.IntN(lazyDirs), rng.IntN(lazyFiles))
+		ids, plain = append(ids, id), plain+int64(len(text))
+	}
+	before, bytes := x.backend.n.Load(), x.backend.bytes.Load()
+	if err := x.s.Prefetch(x.ctx, ids); err != nil {
+		x.t.Fatal(err)
+	}
+	n, more := x.backend.n.Load()-before, x.backend.bytes.Load()-bytes
+	x.t.Logf("%d files at random, %d bytes: %d requests, %d bytes", len(ids), plain, n, more)
+	if n > int64(len(ids)) || n > 600 {
+		x.t.Errorf("%d files at random: %d requests", len(ids), n)
+	}
+	before = x.backend.n.Load()
+	for _, id := range ids {
+		if _, err := x.s.CopyBlob(x.ctx, io.Discard, id); err != nil {
+			x.t.Fatal(err)
+		}
+	}
+	if n := x.backend.n.Load() - before; n > 0 {
+		x.t.Errorf("%d requests for what had been fetched", n)
+	}
+}
+
+// whole writes all files, and has nothing left to be asked for.
+func (x *lazyReader) whole(snap *store.Snapshot) {
+	before := x.backend.n.Load()
+	n, err := FetchAll(x.ctx, x.s, "origin")
+	if err != nil || n == 0 {
+		x.t.Fatalf("fetched %d, %v", n, err)
+	}
+	x.t.Logf("the other %d contents: %d requests", n, x.backend.n.Load()-before)
+	x.backend.away.Store(true)
+	r, err := trees.Export(x.ctx, x.s, snap.Tree, filepath.Join(x.t.TempDir(), "whole"))
+	if err != nil || r.Files != lazyDirs*lazyFiles || len(r.Lost) > 0 {
+		x.t.Errorf("export: %+v, %v", r, err)
+	}
+	x.backend.away.Store(false)
+}
