@@ -67,6 +67,9 @@ func (s *Store) Check(ctx context.Context, readData bool) (*Report, error) {
 	for id := range durable {
 		r.Damage = append(r.Damage, &object.CorruptError{Path: layout.PackName(id), Err: errors.New("pack is missing")})
 	}
+	if err := s.outdated(); err != nil && len(r.Damage) > 0 {
+		return nil, err
+	}
 	return r, nil
 }
 
@@ -616,5 +619,9 @@ func (s *Store) checkContent(
 		return 0, err
 	}
 	defer x.pack.F.Close()
-	return x.size, s.checkObjects(ctx, x, damage)
+	before := len(*damage)
+	if err = s.checkObjects(ctx, x, damage); err == nil && len(*damage) > before {
+		err = s.outdated()
+	}
+	return x.size, err
 }

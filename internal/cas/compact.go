@@ -87,11 +87,16 @@ const (
 	looseIn = 4
 	// compactWait is how long a compaction waits for others.
 	compactWait = 10 * time.Second
-	// minRound is how much is written anew at a time in a small store. Else it is a part of
-	// the store, 1 in so many: so much more does the disk have to hold meanwhile.
-	minRound  = 64 << 20
+	// roundPart is which part of the store is written anew at a time, 1 in so many: so much
+	// more does the disk have to hold meanwhile.
 	roundPart = 4
 )
+
+// minRound is how much is written anew at a time in a small store, where versions would not come
+// together otherwise. One pack is, in any store, whatever it has.
+//
+// A variable, so that tests need little.
+var minRound int64 = 16 << 20
 
 // minLoose is how many groups, or objects without one, are worth a compaction: one that has
 // just been leaves two or so.

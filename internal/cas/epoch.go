@@ -31,6 +31,10 @@ func (s *Store) enterEpoch(ctx context.Context) (vfs.File, uint64, error) {
 			now, err = s.Epoch()
 		}
 		if ok && err == nil && now == n {
+			if err := s.heedEpoch(n); err != nil {
+				f.Close()
+				return nil, 0, err
+			}
 			return f, n, nil
 		}
 		f.Close()

@@ -151,7 +151,7 @@ func (s *Store) locate(id store.ID) (pack.Location, error) {
 	}
 	loc, ok, err = s.find(id)
 	if err == nil && !ok {
-		err = s.missing(id)
+		err = s.honest(s.missing(id))
 	}
 	return loc, err
 }
@@ -380,6 +380,7 @@ func (s *Store) object(id store.ID) (pack.Header, []byte, pack.Location, error) 
 		return pack.Header{}, nil, loc, err
 	}
 	h, data, err := s.readAt(id, loc)
+	err = s.honest(err)
 	if d, ok := errors.AsType[*object.CorruptError](err); ok {
 		s.Distrust(d)
 		// There may be an intact copy, by a repair or because two processes

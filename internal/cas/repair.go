@@ -110,6 +110,9 @@ func (s *Store) PlanRepair(ctx context.Context) (*RepairPlan, error) {
 		p.Gone = append(p.Gone, layout.PackName(id))
 		p.Damage = append(p.Damage, &object.CorruptError{Path: layout.PackName(id), Err: errors.New("pack is missing")})
 	}
+	if err := s.outdated(); err != nil && len(p.Damage) > 0 {
+		return nil, err
+	}
 	return p, nil
 }
 

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/boocode/filestore/internal/cas/journal"
@@ -45,7 +46,8 @@ type Store struct {
 	log      *slog.Logger
 	share    vfs.File // its share of layout.UseLock; nil: none
 
-	there func() error // whether it still is at its path, as far as that is known: layout.ErrGone
+	known atomic.Uint64 // one more than the epoch in which FORMAT was read last: see newer.go
+	there func() error  // whether it still is at its path, as far as that is known: layout.ErrGone
 
 	remade    *format              // FORMAT as other files tell it; nil: it is sound
 	badFormat *object.CorruptError // what is wrong with it then
@@ -219,6 +221,7 @@ func OpenFS(ctx context.Context, fsys vfs.FS, opts *Options) (*Store, error) {
 	if err := s.j.Refresh(); err != nil {
 		return nil, err
 	}
+	s.known.Store(s.j.Epoch + 1)
 	isHeader := func(d *object.CorruptError) bool { return d.Off == 0 }
 	if damage == nil && (s.j.Seg == 0 || slices.ContainsFunc(s.j.Damage, isHeader)) {
 		if err := s.doubtFormat(f, opts); err != nil {
@@ -247,6 +250,13 @@ func OpenFS(ctx context.Context, fsys vfs.FS, opts *Options) (*Store, error) {
 
 // warn logs damage.
 func (s *Store) warn(what string, damage ...*object.CorruptError) {
+	if len(damage) == 0 {
+		return
+	}
+	if err := s.outdated(); err != nil {
+		s.log.Warn("store not read", "err", err)
+		return
+	}
 	for _, d := range damage {
 		s.log.Warn(what, "path", d.Path, "off", d.Off, "err", d.Err)
 	}
