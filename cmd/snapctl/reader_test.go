@@ -234,6 +234,29 @@ func TestReaderOld(t *testing.T) {
 	}
 }
 
+// TestReaderSegments has it read stores of several segments, with groups, before and after a prune
+// and a compaction, and find a bit that was flipped in an index or a summary.
+func TestReaderSegments(t *testing.T) {
+	for _, name := range []string{"groups", "compact"} {
+		b := newReaderBench(t, t.TempDir(), name)
+		if err := os.CopyFS(b.store, os.DirFS("../../testdata/format/v2/stores/"+name)); err != nil {
+			t.Fatal(err)
+		}
+		if out, ok := b.read(b.store, "verify"); !ok {
+			t.Fatalf("%s: verify: %s", name, out)
+		}
+		sums, err := filepath.Glob(filepath.Join(b.store, "journal/*.sum"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		indexes, err := filepath.Glob(filepath.Join(b.store, "packs/*.idx"))
+		if err != nil || len(sums) < 3 || len(indexes) != 1 {
+			t.Fatal(sums, indexes, err)
+		}
+		b.flips(b.store, append(indexes, sums[0]), 6)
+	}
+}
+
 // TestReaderFlips has it find a bit that was flipped, anywhere in the packs and the journal of
 // a store that has nothing but what its snapshots need.
 func TestReaderFlips(t *testing.T) {
@@ -256,12 +279,19 @@ func TestReaderFlips(t *testing.T) {
 	if out, ok := b.read(store, "verify"); !ok {
 		t.Fatalf("verify before: %s", out)
 	}
-	for _, name := range slices.Concat(files, packs) {
+	b.flips(store, slices.Concat(files, packs), 25)
+}
+
+// flips has the reader find each of some flipped bits of files.
+func (b *readerBench) flips(store string, files []string, n int) {
+	t := b.t
+	t.Helper()
+	for _, name := range files {
 		whole, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for at := 0; at < len(whole); at += 1 + len(whole)/25 {
+		for at := 0; at < len(whole); at += 1 + len(whole)/n {
 			bad := slices.Clone(whole)
 			bad[at] ^= 1 << (at % 8)
 			if err := os.WriteFile(name, bad, 0o600); err != nil {

@@ -3,7 +3,9 @@ package cas
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/store"
 )
 
@@ -13,11 +15,14 @@ import (
 // is read again by whoever enters an epoch that is new to this process, or has found damage.
 
 // outdated returns an error that matches [store.ErrFormat] if the store has come to need what
-// this program does not know. That FORMAT cannot be read is told elsewhere.
+// this program does not know. That FORMAT is damaged or missing is told elsewhere.
 func (s *Store) outdated() error {
 	f, err := readFormat(s.fsys)
-	if err != nil {
+	if errors.Is(err, store.ErrCorrupt) || errors.Is(err, fs.ErrNotExist) {
 		return nil
+	}
+	if err != nil {
+		return err
 	}
 	if err := f.check(s.readOnly); err != nil {
 		return fmt.Errorf("a newer program has changed the store since this one opened it: %w", err)
@@ -34,6 +39,18 @@ func (s *Store) honest(err error) error {
 		}
 	}
 	return err
+}
+
+// warnPack logs damage in a pack.
+func (s *Store) warnPack(damage ...*object.CorruptError) {
+	if len(damage) == 0 {
+		return
+	}
+	if err := s.outdated(); errors.Is(err, store.ErrFormat) {
+		s.log.Warn("pack not read", "path", damage[0].Path, "err", err)
+		return
+	}
+	s.warn("pack damaged", damage...)
 }
 
 // heedEpoch is called by who has entered an epoch.

@@ -196,7 +196,7 @@ func (s *Store) loadPack(id [16]byte, durable int64) error {
 			return nil // taken away since we listed it
 		}
 		if damage, ok := errors.AsType[*object.CorruptError](err); ok {
-			s.warn("pack damaged", damage)
+			s.warnPack(damage)
 			return nil // its objects are not found; check says why
 		}
 		if err != nil {
@@ -233,7 +233,7 @@ func (s *Store) loadPack(id [16]byte, durable int64) error {
 		}
 	}
 	damage, err := p.Scan(known, durable, s.learn)
-	s.warn("pack damaged", damage...)
+	s.warnPack(damage...)
 	if err == nil {
 		s.scanned[id] = max(known, durable)
 	}
@@ -259,7 +259,7 @@ func (s *Store) rebuildIndex(p *pack.Pack, bodyEnd int64) error {
 	if err != nil {
 		return err
 	}
-	s.warn("pack damaged", damage...)
+	s.warnPack(damage...)
 	if !s.readOnly {
 		// derived data: without it the next process scans again
 		if err := s.writeIndex(p, bodyEnd, entries); err != nil {

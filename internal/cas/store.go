@@ -250,13 +250,6 @@ func OpenFS(ctx context.Context, fsys vfs.FS, opts *Options) (*Store, error) {
 
 // warn logs damage.
 func (s *Store) warn(what string, damage ...*object.CorruptError) {
-	if len(damage) == 0 {
-		return
-	}
-	if err := s.outdated(); err != nil {
-		s.log.Warn("store not read", "err", err)
-		return
-	}
 	for _, d := range damage {
 		s.log.Warn(what, "path", d.Path, "off", d.Off, "err", d.Err)
 	}

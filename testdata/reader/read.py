@@ -5,10 +5,11 @@
     read.py STORE ls ID             what a tree, or a coverage, has in it
     read.py STORE cat ID            the content of a blob
     read.py STORE export TREE DIR   writes a tree into an empty directory
-    read.py STORE verify            reads all that snapshots need, and compares the hashes
+    read.py STORE verify            reads all that snapshots need, and compares the hashes; and compares
+                                    indexes and summaries with what they are derived from
 
 It needs b3sum, and python3-zstandard or the program zstd. It takes no locks and writes nothing into
-the store; indexes and summaries, which are derived, it does not read, but for where a body ends.
+the store; it finds nothing by indexes and summaries, but where a body ends.
 What is in `accepted` (§5.8) counts as damage here. Objects are in memory as a whole.
 """
 import collections, json, os, signal, struct, subprocess, sys, tempfile, time
@@ -154,6 +155,7 @@ class Store:
 
     def read_journal(self):
         self.records, self.lengths, self.gone, self.pruned, self.last = {}, {}, set(), [], 0
+        self.found, self.segments = {}, {}
         names = sorted(n for n in os.listdir(os.path.join(self.path, "journal")) if n.endswith(".log"))
         for i, name in enumerate(names):
             if int(name[:-4]) != i + 1:
@@ -167,6 +169,8 @@ class Store:
     def read_segment(self, name, number):
         b, _, _ = self.file(name, b"boojrnl\n", struct.pack("<QQ", number, 0))
         at, torn = 64, []
+        base, here = self.last, {}
+        self.segments[number] = base, len(b), here
         while at < len(b):
             frame = self.frame(b, at)
             if frame is None:
@@ -177,6 +181,8 @@ class Store:
             kind, seq, durable, body = frame
             torn = [(t, bad or durable > t) for t, bad in torn]
             self.take(name, at, kind, seq, body)
+            if kind == 2:
+                here[seq] = at, self.records[seq][1]
             at += 32 + len(body)
         self.damage += ["%s@%d: no frame" % (name, t) for t, bad in torn if bad]
 
@@ -240,6 +246,7 @@ class Store:
         else:
             end = self.lengths.get(pack, 64)
         need(end <= len(b), name + ": shorter than it was")
+        self.found[pack] = end, []
         at = 64
         while at < end:
             head = self.header(b, at)
@@ -251,8 +258,9 @@ class Store:
             if kind not in (BLOB, CHUNKS, TREE, COVERAGE, GROUP) or codec not in (0, 1):
                 sys.exit("read.py: records of kind %d and codec %d are not known" % (kind, codec))
             if kind == GROUP:
-                self.try_to(self.members, name, b, at, head)
+                self.try_to(self.members, name, b, at, head, self.found[pack][1])
             else:
+                self.found[pack][1].append((id[:24], at, stored))
                 self.places.setdefault(id, []).append(Place(name, at, kind, codec, raw, stored, crc, 0, 0, raw))
             at += 56 + stored
 
@@ -264,18 +272,64 @@ class Store:
             return None
         return kind, codec, raw, stored, id, crc
 
-    def members(self, name, b, at, head):
+    def members(self, name, b, at, head, found):
         _, codec, raw, stored, id, crc = head
         n, own, zero = struct.unpack("<II24s", id)
         table = b[at + 56:at + 56 + 37 * n]
         need(1 <= n <= 1023 and zero == bytes(24) and crc32c(table) == own, "%s@%d: table of the group" % (name, at))
         start = 0
-        for kind, size, member in struct.iter_unpack("<BI32s", table):
+        for i, (kind, size, member) in enumerate(struct.iter_unpack("<BI32s", table), 1):
+            found.append((member[:24], at, stored | i << 21 | 1 << 31))
             need(kind in (BLOB, TREE, COVERAGE), "%s@%d: kind of a member" % (name, at))
             self.places.setdefault(member, []).append(
                 Place(name, at, kind, codec, raw, stored, crc, len(table), start, size))
             start += size
         need(start == raw, "%s@%d: lengths of the group" % (name, at))
+
+    def index(self, pack, end, found):
+        """Compares an index with its pack (§4)."""
+        name = "packs/%s.idx" % pack.hex()
+        b, a, n = self.file(name, b"booindx\n", pack)
+        need(a == end and len(b) == 2116 + 32 * n and crc32c(b[64:2112]) == int.from_bytes(b[2112:2116], "little"),
+             name + ": its table")
+        rows, at = list(struct.iter_unpack("<24sII", b[2116:])), 0
+        for first, (to, crc) in enumerate(struct.iter_unpack("<II", b[64:2112])):
+            need(at <= to <= n and all(r[0][0] == first for r in rows[at:to]), name + ": bucket %02x" % first)
+            need(crc == (crc32c(b[2116 + 32 * at:2116 + 32 * to]) if to > at else 0), name + ": its checksums")
+            at = to
+        need(at == n and [r[0] for r in rows] == sorted(r[0] for r in rows), name + ": order")
+        need(set(rows) <= set(found) and {r[0] for r in rows} == {f[0] for f in found}, name + ": not what is in it")
+
+    def summary(self, number, base, length, here):
+        """Compares a summary with its segment (§5.5)."""
+        name = "journal/%08d.sum" % number
+        b, a, _ = self.file(name, b"boosumm\n", struct.pack("<QQ", number, 0))
+        need(crc32c(b[:-4]) == int.from_bytes(b[-4:], "little"), name + ": checksum")
+        was, last, *counts = struct.unpack_from("<QQIIII", b, 64)
+        need((a, was) == (length, base) and len(b) == 100 + 12 * sum(counts), name + ": not of its segment")
+        rows = list(struct.iter_unpack("<QI", b[96:-4]))
+        tables = [rows[sum(counts[:i]):sum(counts[:i + 1])] for i in range(4)]
+        seqs = sorted(here)
+        need(tables[0] == [(s, here[s][0]) for s in seqs], name + ": its records")
+        keys, newest = ([], []), {}
+        for i, (_, fields) in enumerate(here[s] for s in seqs):
+            for k, tag in ((0, 10), (1, 1)):
+                if fields[tag]:
+                    keys[k].append((int.from_bytes(fields[tag][0][:8].ljust(8, b"\0"), "big"), i))
+            worktree, session = (fields[tag][0] if fields[tag] else b"" for tag in (4, 7))
+            newest[worktree + b"\0" + session] = newest[worktree + b"\0\0"] = i
+        ids = hashes(BLOB, list(newest))
+        heads = [(int.from_bytes(h[:8], "big"), i) for h, i in zip(ids, newest.values())]
+        for what, want, got in zip(("entries", "trees", "sessions"), (*keys, heads), tables[1:]):
+            need(got == sorted(want), name + ": its " + what)
+
+    def derived(self):
+        for pack, (end, found) in self.found.items():
+            if os.path.exists(os.path.join(self.path, "packs", pack.hex() + ".idx")):
+                self.try_to(self.index, pack, end, found)
+        for number, (base, length, here) in self.segments.items():
+            if os.path.exists(os.path.join(self.path, "journal", "%08d.sum" % number)):
+                self.try_to(self.summary, number, base, length, here)
 
     def record(self, p, with_crc):
         """What a record holds, decoded; of a group all of it."""
@@ -460,6 +514,7 @@ class Store:
                 self.damage.append(self.why(id))
             elif b is not None and blobs[id] not in (None, len(b)):
                 self.damage.append("%s: not of the size that its tree says" % id.hex())
+        self.derived()
         print("%d directories and %d contents" % (len(seen), len(blobs)))
 
 
