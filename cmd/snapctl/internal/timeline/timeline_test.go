@@ -22,6 +22,7 @@ import (
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/internal/retain"
+	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/manager"
 )
 
@@ -739,5 +740,22 @@ func TestReviewed(t *testing.T) {
 		if status := mark(true, bad...); status != 400 {
 			t.Errorf("%q: %d", bad, status)
 		}
+	}
+}
+
+// TestReviewedAlone: as long as one page changes the marks no other one reads them to change them.
+func TestReviewedAlone(t *testing.T) {
+	w := newWorld(t, nil)
+	w.turn("first", "a", "1\n")
+	m := w.runtime()
+	defer m.Close()
+	const flag = os.O_RDWR | os.O_CREATE
+	err := withReviewed(t.Context(), m, flag, vfs.Exclusive, func(vfs.File, *reviewed) error {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		return withReviewed(ctx, m, flag, vfs.Exclusive, func(vfs.File, *reviewed) error { return nil })
+	})
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a second one: %v", err)
 	}
 }
