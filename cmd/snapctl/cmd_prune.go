@@ -129,8 +129,9 @@ type jsonPrunedSession struct {
 
 func newPruneAnswer(plan *retain.PrunePlan, dryRun bool) *pruneAnswer {
 	j := &pruneAnswer{DryRun: dryRun, Kept: plan.Kept, Dropped: len(plan.Dropped), Sessions: []jsonPrunedSession{},
-		Packs: plan.Packs, Copied: plan.Copy, Freed: plan.Free, Left: plan.Left, Over: plan.Over, Unpushed: plan.Unpushed,
-		Damage: []string{}, Problems: newJSONProblems(plan.Problems)}
+		Packs: plan.Packs, Copied: plan.Copy, Freed: plan.Free, Left: plan.Left, Over: plan.Over,
+		Unpushed: plan.Unpushed,
+		Damage:   []string{}, Problems: newJSONProblems(plan.Problems)}
 	for _, s := range plan.Sessions {
 		j.Sessions = append(j.Sessions,
 			jsonPrunedSession{s.Session, newJSONRoot(s.Root), s.Dropped, s.Kept, s.Newest.UTC()})

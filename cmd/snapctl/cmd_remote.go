@@ -369,8 +369,8 @@ func (a *app) remoteRotateCommand() *cobra.Command {
 				if a.flags.json {
 					return a.printJSON(&remoteRotateAnswer{epoch, len(rs)})
 				}
-				a.note("what comes into %s is encrypted with key %d, for %s; who could read what is there still can", c.Name,
-					epoch, words.Count(len(rs), "recipient"))
+				a.note("what comes into %s is encrypted with key %d, for %s; who could read what is there still can",
+					c.Name, epoch, words.Count(len(rs), "recipient"))
 				return nil
 			})
 		},

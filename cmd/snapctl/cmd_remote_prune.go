@@ -81,7 +81,8 @@ func (p *place) remotePrune(cmd *cobra.Command, args []string, f *remotePruneFla
 		if plan.Lines > 0 && !f.yes {
 			stop()
 			what := words.Count(plan.Lines, "line")
-			if err := a.confirm(cmd, "prune", what+" would be dropped from "+c.Name, "drop "+what+" for good?"); err != nil {
+			err := a.confirm(cmd, "prune", what+" would be dropped from "+c.Name, "drop "+what+" for good?")
+			if err != nil {
 				return err
 			}
 		}
@@ -110,8 +111,9 @@ func (p *place) forgetThere(ctx context.Context, blobs []retain.ForgottenBlob) e
 	for _, c := range list {
 		r, err := p.forgetAt(ctx, c, ids)
 		if err != nil {
-			errs = append(errs, &failure{exitPart, fmt.Errorf("forgotten here, and still at %s: %w", words.Quote(c.Name),
-				remoteError(c.Name, err)), "'snapctl remote prune " + c.Name + " --forgotten' removes it there"})
+			err = fmt.Errorf("forgotten here, and still at %s: %w", words.Quote(c.Name), remoteError(c.Name, err))
+			hint := "'snapctl remote prune " + c.Name + " --forgotten' removes it there"
+			errs = append(errs, &failure{exitPart, err, hint})
 			continue
 		}
 		p.app.note("removed from %s, too: %s written anew", c.Name, words.Count(r.Anew, "line"))
@@ -234,8 +236,9 @@ func (a *app) printRemoteRepair(c *exchange.Config, r *exchange.RepairResult) er
 		}
 	}
 	if n := len(r.Left) + r.Lost; n > 0 {
-		return &failure{exitDamage, fmt.Errorf("still damaged: %s at %s, %s here", words.Count(len(r.Left), "object"),
-			words.Quote(c.Name), words.Count(r.Lost, "object")), "run it on a machine that has pushed or cloned the rest"}
+		err := fmt.Errorf("still damaged: %s at %s, %s here", words.Count(len(r.Left), "object"),
+			words.Quote(c.Name), words.Count(r.Lost, "object"))
+		return &failure{exitDamage, err, "run it on a machine that has pushed or cloned the rest"}
 	}
 	return nil
 }

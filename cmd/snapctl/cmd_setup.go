@@ -31,8 +31,8 @@ func (a *app) setupCommand() *cobra.Command {
 	c := &cobra.Command{Use: "setup", Short: "Have an agent record its turns", Args: args(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return &failure{exitUsage, fmt.Errorf("setup: unknown agent %q", args[0]), "'snapctl setup --list' lists " +
-					"the agents; 'snapctl run' records any other program"}
+				return &failure{exitUsage, fmt.Errorf("setup: unknown agent %q", args[0]),
+					"'snapctl setup --list' lists the agents; 'snapctl run' records any other program"}
 			}
 			if list {
 				return a.listAgents()

@@ -112,7 +112,8 @@ func TestNewerProgram(t *testing.T) {
 			_, rerr := s.Check(t.Context(), true)
 			_, perr := s.PlanRepair(t.Context())
 			_, _, _, cerr := s.CheckContent(t.Context(), "", 0, nil)
-			for what, err := range map[string]error{"Get": err, "Check": rerr, "PlanRepair": perr, "CheckContent": cerr} {
+			all := map[string]error{"Get": err, "Check": rerr, "PlanRepair": perr, "CheckContent": cerr}
+			for what, err := range all {
 				if !errors.Is(err, store.ErrFormat) || errors.Is(err, store.ErrCorrupt) ||
 					!strings.Contains(fmt.Sprint(err), "newer program") {
 					t.Errorf("read-only %v: %s: %v", readOnly, what, err)

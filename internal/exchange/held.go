@@ -7,14 +7,15 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/boocode/filestore/internal/remote"
 	"github.com/boocode/filestore/internal/remote/lines"
 	"github.com/boocode/filestore/internal/vfs"
 )
 
-// This file keeps copies of the few objects of a remote without which nothing in it can be read: a store that has
-// seen them can put them back.
+// This file keeps copies of the few objects of a remote without which nothing in it can be read: a
+// store that has seen them can put them back.
 
 type heldFile struct {
 	Version int               `json:"v"`
@@ -32,7 +33,7 @@ func KeepHeld(ctx context.Context, fsys vfs.FS, name string, repo *lines.Repo) e
 	}
 	now := repo.Held()
 	for key, b := range was { // older ones of the ledger, which nobody reads any more
-		if now[key] == nil && !bytes.HasPrefix([]byte(key), []byte("data/")) {
+		if now[key] == nil && !strings.HasPrefix(key, "data/") {
 			now[key] = b
 		}
 	}
@@ -66,7 +67,7 @@ func RestoreHeld(ctx context.Context, fsys vfs.FS, name string, b remote.Backend
 		if err == nil && bytes.Equal(got, held[key]) {
 			continue
 		}
-		if bytes.HasPrefix([]byte(key), []byte("data/")) && err != nil {
+		if strings.HasPrefix(key, "data/") && err != nil {
 			if isOld, err := isOlder(ctx, b, held); err != nil {
 				return keys, err
 			} else if isOld { // a later prune has taken it away
@@ -99,7 +100,7 @@ func (c *checking) checkHeld(b iter.Seq2[string, []byte], get func(key string) (
 	for key, want := range b {
 		got, err := get(key)
 		switch {
-		case errors.Is(err, remote.ErrNoKey) && bytes.HasPrefix([]byte(key), []byte("data/")): // a prune has taken it away
+		case errors.Is(err, remote.ErrNoKey) && strings.HasPrefix(key, "data/"): // a prune has taken it away
 		case errors.Is(err, remote.ErrNoKey):
 			c.damaged(key, errors.New("it is missing"))
 		case err != nil:

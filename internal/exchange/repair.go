@@ -146,7 +146,9 @@ func (p *Pusher) mend(ctx context.Context, c *CheckResult, r *RepairResult) erro
 		return err
 	}
 	for _, at := range p.state.Lines { // of which the newest entries may be gone
-		i := slices.IndexFunc(tips, func(t lines.Tip) bool { return len(at.Line) == 16 && t.Line == lines.Line(at.Line) })
+		i := slices.IndexFunc(tips, func(t lines.Tip) bool {
+			return len(at.Line) == 16 && t.Line == lines.Line(at.Line)
+		})
 		switch {
 		case at.Next == 0 || !p.Repo.Ledger().Lives(lines.Line(at.Line), at.Opened):
 		case i < 0:

@@ -96,7 +96,8 @@ func (p *faultProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // forward sends a request to the server, as it was signed for the proxy.
 func (p *faultProxy) forward(r *http.Request, body []byte) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(context.Background(), r.Method, p.to+r.URL.RequestURI(), bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(context.Background(), r.Method, p.to+r.URL.RequestURI(),
+		bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
