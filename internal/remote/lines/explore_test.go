@@ -61,10 +61,10 @@ type mActor struct {
 	conf, has   uint8 // contents that its line is known to have, and that it is about to put
 
 	// of a prune, or a reader
-	going, forget, at uint8
-	tip, seen         [mLines]uint8
-	packs, logs       [mLines]uint8 // masks of what it is about to remove
-	start             uint8         // turns that were acknowledged when a reader began
+	going, at   uint8
+	tip, seen   [mLines]uint8
+	packs, logs [mLines]uint8 // masks of what it is about to remove
+	start       uint8         // turns that were acknowledged when a reader began
 }
 
 type mState struct {
