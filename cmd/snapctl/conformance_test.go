@@ -440,6 +440,7 @@ var rare = map[string]string{
 	"too_broad": "the user's home", "moved": "opening", "not_moved": "adopt", "has_history": "adopt",
 	"other_project": "opening", "other_user": "opening", "busy": "prune", "plan_stale": "prune",
 	"no_space": "a full disk", "damaged": "a damaged store", "forgotten": "forget",
+	"promised":     "a remote: remote_lazy.txtar",
 	"no_snapshots": "who opens it begins one", "edit_cut_off": "a crash", "cut_off": "a crash",
 	"ambiguous": "luck", "head_changed": "a repository", "nothing_to_forget": "forget",
 	"entry_exists": "logs", "unknown_entry": "logs", "bad_log": "logs", "corrupt": "a damaged store",

@@ -32,8 +32,7 @@ func TestAll(t *testing.T) {
 
 // A line of a session's history has what the manager says of it.
 func TestSnapshotOfMoment(t *testing.T) {
-	otherwise := map[string]string{"Tree": "treeHash", "Snapshot": "snapshotSeq, time and label",
-		"NotIn": "only where branches are listed", "Prev": "only where branches are listed"}
+	otherwise := map[string]string{"Tree": "treeHash", "Snapshot": "snapshotSeq, time and label"}
 	line := reflect.TypeFor[Snapshot]()
 	for f := range reflect.TypeFor[manager.Moment]().Fields() {
 		if _, has := line.FieldByName(f.Name); f.IsExported() && has == (otherwise[f.Name] != "") {
