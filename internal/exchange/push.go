@@ -57,6 +57,10 @@ type PushResult struct {
 	Unread []string `json:"unread,omitempty"` // why logs of sessions were not read
 }
 
+// gonePatience is how often a push begins again, each with the ledger as it is then: more prunes are
+// not begun and ended while one reads.
+const gonePatience = 5
+
 // Push puts all records of sessions that are not there. With no session it is all of the store.
 // When it returns nil, they are durable there, with all that they need. It may be called again
 // after any error.
@@ -71,6 +75,12 @@ func (p *Pusher) Push(ctx context.Context, sessions ...string) (*PushResult, err
 		return nil, err
 	}
 	err = p.push(ctx, sessions)
+	for range gonePatience { // a prune has taken away what the ledger had said before: it says more by now
+		if !isGone(err) {
+			break
+		}
+		err = p.push(ctx, sessions)
+	}
 	if err == nil {
 		err = KeepHeld(ctx, p.Store.FS(), p.Name, p.Repo)
 	}
