@@ -247,11 +247,7 @@ func (a *app) remoteRemoveCommand() *cobra.Command {
 		Short: "Have this project forget a remote, and leave what is there",
 		Args:  args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withRemotes(cmd.Context(), func(p *place) error {
-				c, err := p.remoteNamed(args)
-				if err != nil {
-					return err
-				}
+			return a.withRemote(cmd.Context(), args, func(p *place, c *exchange.Config) error {
 				if err := exchange.Remove(cmd.Context(), p.store, c.Name); errors.Is(err, exchange.ErrPromised) {
 					return refuse("'snapctl remote fetch "+c.Name+"' brings them here first", "%w", err)
 				} else if err != nil {
@@ -327,7 +323,7 @@ func (p *place) pushAll(ctx context.Context, c *exchange.Config) error {
 	if err != nil || w.Records == 0 {
 		return err
 	}
-	repo, err := p.openKnown(ctx, c, "")
+	repo, err := p.openKnown(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -346,15 +342,7 @@ func (a *app) remoteRotateCommand() *cobra.Command {
 		Args:  args(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
-			return a.withRemotes(ctx, func(p *place) error {
-				c, err := p.remoteNamed(args)
-				if err != nil {
-					return err
-				}
-				repo, err := p.openKnown(ctx, c, "")
-				if err != nil {
-					return err
-				}
+			return a.withRepo(ctx, args, func(p *place, c *exchange.Config, repo *lines.Repo) error {
 				if repo.IsPlain() {
 					return refuse("", "remote %s is not encrypted", words.Quote(c.Name))
 				}
@@ -414,15 +402,7 @@ func (p *place) rotateFor(texts []string, c *exchange.Config) (identity.Recipien
 }
 
 func (a *app) remotePush(ctx context.Context, args []string, all bool) error {
-	return a.withRemotes(ctx, func(p *place) error {
-		c, err := p.remoteNamed(args)
-		if err != nil {
-			return err
-		}
-		repo, err := p.openKnown(ctx, c, "")
-		if err != nil {
-			return err
-		}
+	return a.withRepo(ctx, args, func(p *place, c *exchange.Config, repo *lines.Repo) error {
 		var sessions []string
 		if a.sessionTyped && !all {
 			if err := p.mustHaveSession(ctx, a.flags.session); err != nil {
@@ -483,15 +463,7 @@ func (a *app) remotePullCommand() *cobra.Command {
 		Args:  args(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
-			return a.withRemotes(ctx, func(p *place) error {
-				c, err := p.remoteNamed(args)
-				if err != nil {
-					return err
-				}
-				repo, err := p.openKnown(ctx, c, "")
-				if err != nil {
-					return err
-				}
+			return a.withRepo(ctx, args, func(p *place, c *exchange.Config, repo *lines.Repo) error {
 				r, err := p.pull(ctx, c, repo)
 				if err != nil {
 					return remoteError(c.Name, err)
@@ -528,11 +500,7 @@ func (a *app) remoteFetchCommand() *cobra.Command {
 		Args:  args(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
-			return a.withRemotes(ctx, func(p *place) error {
-				c, err := p.remoteNamed(args)
-				if err != nil {
-					return err
-				}
+			return a.withRemote(ctx, args, func(p *place, c *exchange.Config) error {
 				shown, stop := a.showProgress(ctx)
 				n, err := exchange.FetchAll(shown, p.store, c.Name)
 				stop()
@@ -559,15 +527,7 @@ func (a *app) remoteEvictCommand() *cobra.Command {
 		Args:  args(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
-			return a.withRemotes(ctx, func(p *place) error {
-				c, err := p.remoteNamed(args)
-				if err != nil {
-					return err
-				}
-				repo, err := p.openKnown(ctx, c, "")
-				if err != nil {
-					return err
-				}
+			return a.withRepo(ctx, args, func(p *place, c *exchange.Config, repo *lines.Repo) error {
 				shown, stop := a.showProgress(ctx)
 				r, err := exchange.Evict(shown, p.store, repo, c.Name, dryRun)
 				stop()
@@ -685,15 +645,7 @@ func (a *app) remoteCheckCommand() *cobra.Command {
 		Args:  args(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
-			return a.withRemotes(ctx, func(p *place) error {
-				c, err := p.remoteNamed(args)
-				if err != nil {
-					return err
-				}
-				repo, err := p.openKnown(ctx, c, "")
-				if err != nil {
-					return err
-				}
+			return a.withRepo(ctx, args, func(p *place, c *exchange.Config, repo *lines.Repo) error {
 				shown, stop := a.showProgress(ctx)
 				r, err := exchange.Check(shown, repo, p.store.FS(), c.Name, data)
 				stop()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/boocode/filestore/internal/exchange"
+	"github.com/boocode/filestore/internal/remote/lines"
 	"github.com/boocode/filestore/internal/retain"
 	"github.com/boocode/filestore/internal/when"
 	"github.com/boocode/filestore/internal/words"
@@ -32,7 +34,9 @@ func (a *app) remotePruneCommand() *cobra.Command {
 			case !f.dropSession && cmd.Flags().Changed("session"):
 				return usageError(cmd, "remote prune: --session goes with --drop-session only")
 			}
-			return a.withRemotes(cmd.Context(), func(p *place) error { return p.remotePrune(cmd, args, &f) })
+			return a.withRepo(cmd.Context(), args, func(p *place, c *exchange.Config, repo *lines.Repo) error {
+				return p.remotePrune(cmd, c, repo, &f)
+			})
 		},
 	}
 	c.Flags().BoolVarP(&f.dryRun, "dry-run", "n", false, "only say what would be done")
@@ -50,21 +54,16 @@ type remotePruneAnswer struct {
 	*exchange.PruneResult
 }
 
-func (p *place) remotePrune(cmd *cobra.Command, args []string, f *remotePruneFlags) error {
+func (p *place) remotePrune(
+	cmd *cobra.Command, c *exchange.Config, repo *lines.Repo, f *remotePruneFlags,
+) error {
 	ctx, a := cmd.Context(), p.app
-	c, err := p.remoteNamed(args)
-	if err != nil {
-		return err
-	}
-	repo, err := p.openKnown(ctx, c, "")
-	if err != nil {
-		return err
-	}
 	opts := &exchange.PruneOptions{Older: f.keepWithin}
 	if f.dropSession {
 		opts.Sessions = []string{a.flags.session}
 	}
 	if f.forgotten {
+		var err error
 		if opts.Forget, err = p.store.AllForgotten(); err != nil {
 			return err
 		}
@@ -78,10 +77,17 @@ func (p *place) remotePrune(cmd *cobra.Command, args []string, f *remotePruneFla
 	r := &exchange.PruneResult{Lines: plan.Lines, Kept: plan.Kept, Entries: plan.Entries, Packs: plan.Packs,
 		Bytes: plan.Bytes}
 	if !f.dryRun && !plan.Empty() {
+		if n, err := p.store.Absent(c.Name); plan.Lines > 0 && (err != nil || n > 0) {
+			return cmp.Or(err, refuse("'snapctl remote fetch "+c.Name+"' brings them here first",
+				"remote %s: %w: %s, some of which may be in the lines that would go", words.Quote(c.Name),
+				exchange.ErrPromised, words.Count(n, "content")))
+		}
 		if plan.Lines > 0 && !f.yes {
 			stop()
 			what := words.Count(plan.Lines, "line")
-			err := a.confirm(cmd, "prune", what+" would be dropped from "+c.Name, "drop "+what+" for good?")
+			err := a.confirm(cmd, "prune", what+" would be dropped from "+c.Name+
+				"; stores that have left contents there ('clone --lazy', 'evict') cannot fetch them any more",
+				"drop "+what+" for good?")
 			if err != nil {
 				return err
 			}
@@ -126,7 +132,7 @@ func (p *place) forgetThere(ctx context.Context, blobs []retain.ForgottenBlob) e
 }
 
 func (p *place) forgetAt(ctx context.Context, c *exchange.Config, ids []store.ID) (*exchange.PruneResult, error) {
-	repo, err := p.openKnown(ctx, c, "")
+	repo, err := p.openKnown(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -168,11 +174,7 @@ func (a *app) remoteRepairCommand() *cobra.Command {
 		Args:  args(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
-			return a.withRemotes(ctx, func(p *place) error {
-				c, err := p.remoteNamed(args)
-				if err != nil {
-					return err
-				}
+			return a.withRemote(ctx, args, func(p *place, c *exchange.Config) error {
 				shown, stop := a.showProgress(ctx)
 				r, err := p.remoteRepair(shown, c)
 				stop()
@@ -194,7 +196,7 @@ func (p *place) remoteRepair(ctx context.Context, c *exchange.Config) (*exchange
 	if err != nil {
 		return nil, remoteError(c.Name, err)
 	}
-	repo, err := p.openKnown(ctx, c, "")
+	repo, err := p.openKnown(ctx, c)
 	if err != nil {
 		return nil, err
 	}

@@ -111,7 +111,7 @@ func (p *pusher) pushTo(ctx context.Context, c *exchange.Config) error {
 		return err
 	}
 	pl := &place{app: p.app, store: p.s}
-	repo, err := pl.openKnown(ctx, c, "")
+	repo, err := pl.openKnown(ctx, c)
 	if err != nil {
 		return errors.Join(err, exchange.NoteFailure(p.s.FS(), c.Name, err))
 	}

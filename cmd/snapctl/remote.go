@@ -183,9 +183,33 @@ func (p *place) remoteNamed(args []string) (*exchange.Config, error) {
 	return list[0], nil
 }
 
-// open opens a remote that the store knows. Another in its place is refused.
-func (p *place) openKnown(ctx context.Context, c *exchange.Config, flag string) (*lines.Repo, error) {
-	repo, _, err := p.app.openRemote(ctx, c.URL, flag, c.Identity)
+// withRemote is withRemotes for a command about one remote: see remoteNamed.
+func (a *app) withRemote(ctx context.Context, args []string, fn func(*place, *exchange.Config) error) error {
+	return a.withRemotes(ctx, func(p *place) error {
+		c, err := p.remoteNamed(args)
+		if err != nil {
+			return err
+		}
+		return fn(p, c)
+	})
+}
+
+// withRepo is withRemote for a command that asks the remote.
+func (a *app) withRepo(
+	ctx context.Context, args []string, fn func(*place, *exchange.Config, *lines.Repo) error,
+) error {
+	return a.withRemote(ctx, args, func(p *place, c *exchange.Config) error {
+		repo, err := p.openKnown(ctx, c)
+		if err != nil {
+			return err
+		}
+		return fn(p, c, repo)
+	})
+}
+
+// openKnown opens a remote that the store knows. Another in its place is refused.
+func (p *place) openKnown(ctx context.Context, c *exchange.Config) (*lines.Repo, error) {
+	repo, _, err := p.app.openRemote(ctx, c.URL, "", c.Identity)
 	if err == nil && repo.ID() != c.ID {
 		err = refuse("nothing was changed; 'snapctl remote remove' and 'add' take the one that is there now",
 			"remote %s: another remote is at %s than was added", words.Quote(c.Name), c.URL)
@@ -196,7 +220,7 @@ func (p *place) openKnown(ctx context.Context, c *exchange.Config, flag string) 
 // fetcher returns what fetches contents that remotes have promised.
 func (a *app) fetcher() cas.Fetcher {
 	f := &exchange.Fetcher{Open: func(ctx context.Context, c *exchange.Config) (*lines.Repo, error) {
-		return (&place{app: a}).openKnown(ctx, c, "")
+		return (&place{app: a}).openKnown(ctx, c)
 	}}
 	return f.Fetch
 }
