@@ -334,8 +334,38 @@ func (s *Store) Absent(remote string) (n int, err error) {
 	return n, err
 }
 
-// Prefetch brings those of some objects that are promised and not here, in few requests.
+// Prefetch brings those of some blobs that are promised and not here, in few requests, with the
+// chunks that they are stored in.
 func (s *Store) Prefetch(ctx context.Context, ids []store.ID) error {
+	if any, err := s.anyPromised(); !any || err != nil {
+		return err
+	}
+	if err := s.fetchAbsent(ctx, ids); err != nil {
+		return err
+	}
+	var chunks []store.ID // a list may have come with what was near it, and they not
+	for _, id := range ids {
+		o, err := s.Stored(object.Blob, id)
+		isLost := errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrCorrupt) ||
+			errors.Is(err, store.ErrPruned) || errors.Is(err, store.ErrForgotten)
+		if err != nil && !isLost { // which is told by who reads it
+			return err
+		}
+		chunks = append(chunks, o.Chunks...)
+	}
+	return s.fetchAbsent(ctx, chunks)
+}
+
+// anyPromised reports whether a remote has promised anything.
+func (s *Store) anyPromised() (bool, error) {
+	s.promised.mu.Lock()
+	defer s.promised.mu.Unlock()
+	err := s.readPromises()
+	return len(s.promised.known) > 0, err
+}
+
+// fetchAbsent brings those of some objects that are promised and not here.
+func (s *Store) fetchAbsent(ctx context.Context, ids []store.ID) error {
 	byRemote := make(map[string][]store.ID)
 	for _, id := range ids {
 		if ok, err := s.Has(id); err != nil {

@@ -2,11 +2,15 @@ package cas
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"maps"
 	"testing"
 
 	"github.com/zeebo/blake3"
 
+	"github.com/boocode/filestore/internal/object"
+	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/store"
 )
 
@@ -59,4 +63,60 @@ func FuzzPromises(f *testing.F) {
 			t.Errorf("read %x, wrote %x", body, again)
 		}
 	})
+}
+
+// TestPrefetchChunks: a list of chunks may be here, and they not: what lies near what was asked for
+// comes along.
+func TestPrefetchChunks(t *testing.T) {
+	from, to := openMem(t, vfstest.NewMem()), openMem(t, vfstest.NewMem())
+	big := random(6<<20, 3)
+	commit(t, from, "s", big)
+	id := object.Hash(object.Blob, big)
+	o, err := from.Stored(object.Blob, id)
+	if err != nil || len(o.Chunks) < 2 {
+		t.Fatalf("%+v, %v", o, err)
+	}
+	bring := func(ids []store.ID) {
+		t.Helper()
+		w, err := to.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+		missing, err := from.Parcels(t.Context(), ids, func(p *Parcel) error {
+			_, err := w.PutParcel(p.Record)
+			return err
+		})
+		if len(missing) > 0 || err != nil {
+			t.Fatal(missing, err)
+		}
+	}
+	bring([]store.ID{id}) // the list alone
+	if err := errors.Join(to.FS().Mkdir("remotes", 0o700), to.FS().Mkdir("remotes/team", 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	places := make(map[store.ID]PromisedPlace)
+	for i, chunk := range o.Chunks {
+		places[chunk] = PromisedPlace{Off: uint64(16 + i)}
+	}
+	if err := to.AddPromises(t.Context(), "team", []PromisedPack{{Generation: 1}}, places); err != nil {
+		t.Fatal(err)
+	}
+	if err := to.Prefetch(t.Context(), []store.ID{id}); !IsPromised(err) {
+		t.Errorf("nobody fetches: %v", err)
+	}
+	asked := 0
+	ctx := WithFetcher(t.Context(), func(_ context.Context, _ *Store, remote string, ids []store.ID) error {
+		if asked++; remote != "team" || len(ids) != len(places) {
+			t.Errorf("asked %q for %d", remote, len(ids))
+		}
+		bring(ids)
+		return nil
+	})
+	if err := to.Prefetch(ctx, []store.ID{id}); err != nil || asked != 1 {
+		t.Errorf("asked %d times, %v", asked, err)
+	}
+	if got, err := to.Get(t.Context(), object.Blob, id); err != nil || !bytes.Equal(got, big) {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
 }

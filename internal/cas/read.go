@@ -496,18 +496,7 @@ func (s *Store) copyChunks(ctx context.Context, w io.Writer, id store.ID, list [
 
 // fetchChunks fetches the chunks of a list that are promised, before any of them is read.
 func (s *Store) fetchChunks(ctx context.Context, list []byte) error {
-	var absent []store.ID
-	for ref := range slices.Chunk(list, chunkRefSize) {
-		if len(ref) < chunkRefSize {
-			break // which is said by who joins them
-		}
-		if ok, err := s.Has(store.ID(ref[:32])); err != nil {
-			return err
-		} else if !ok {
-			absent = append(absent, store.ID(ref[:32]))
-		}
-	}
-	return s.Prefetch(ctx, absent)
+	return s.fetchAbsent(ctx, Chunks(list))
 }
 
 type appendWriter []byte
