@@ -211,6 +211,9 @@ async function loadLists() {
 }
 
 const pageSize = 200
+// pageAfter is how many rows are asked for at once when some are there: as many again. The engine walks
+// from the newest to each page, so with pages of one size the work would grow with the square.
+const pageAfter = (rows: Moment[]) => Math.min(Math.max(pageSize, rows.length), 2000)
 let asked = 0
 
 // refresh reads the newest rows, and keeps those that were read before: they may have been taken
@@ -228,22 +231,29 @@ async function refresh() {
   if (!S.isAll) more()
 }
 
-// reread reads all rows again: what is on record of older ones is another.
+let rereads = 0
+
+// reread reads all rows again: what is on record of older ones is another. Newer ones that came in
+// between stay, and are read once more at its end.
 async function reread() {
-  const number = ++asked
+  const number = ++rereads
+  const session = `${S.session}\0${S.sessionRoot}`
+  const isOld = () => number !== rereads || session !== `${S.session}\0${S.sessionRoot}`
   const rows: Moment[] = []
   let cursor: string | undefined = ''
   while (cursor !== undefined && (rows.length < S.rows.length || !rows.length)) {
     const list: { snapshots: Moment[]; nextCursor?: string } =
-      await verb('get_snapshots', { newestFirst: true, branches: true, limit: pageSize, cursor })
-    if (number !== asked) return
+      await verb('get_snapshots', { newestFirst: true, branches: true, limit: pageAfter(rows), cursor })
+    if (isOld()) return
     rows.push(...list.snapshots)
     cursor = list.nextCursor
   }
   const wasPruned = chosen()?.pruned
-  set({ rows, cursor, isAll: cursor === undefined, counts: new Map() })
+  const newer = rows.length > 0 ? S.rows.findIndex(m => keyOf(m) === keyOf(rows[0])) : 0
+  if (newer > 0) rows.unshift(...S.rows.slice(0, newer))
+  set({ rows, cursor: String(rows.length), isAll: cursor === undefined, counts: new Map() })
   if (chosen()?.pruned !== wasPruned) loadFiles()
-  if (!S.isAll) more()
+  await refresh()
 }
 
 // tail returns rows that were read before and that are older than some.
@@ -259,7 +269,7 @@ async function more() {
   while (!S.isAll && number === asked) {
     await new Promise(done => 'requestIdleCallback' in window ? requestIdleCallback(done, { timeout: 300 }) : setTimeout(done, 50))
     if (number !== asked) return
-    const list = await verb<{ snapshots: Moment[]; nextCursor?: string }>('get_snapshots', { newestFirst: true, branches: true, limit: pageSize, cursor: S.cursor })
+    const list = await verb<{ snapshots: Moment[]; nextCursor?: string }>('get_snapshots', { newestFirst: true, branches: true, limit: pageAfter(S.rows), cursor: S.cursor })
     if (number !== asked) return
     const seen = new Set(S.rows.map(keyOf))
     set({ rows: [...S.rows, ...list.snapshots.filter(m => !seen.has(keyOf(m)))], cursor: list.nextCursor, isAll: !list.nextCursor })
@@ -365,6 +375,7 @@ const isImage = (b: Uint8Array): string =>
   b[0] === 0x47 && b[1] === 0x49 && b[2] === 0x46 ? 'image/gif' :
   b[0] === 0x52 && b[1] === 0x49 && b[8] === 0x57 && b[9] === 0x45 ? 'image/webp' : ''
 
+let diffsAsked = 0, diffShown = 0 // numbers of questions: an answer does not take the place of a newer one
 let goTo = 0 // line at which the next file is to be shown, from 1; 0: at the first hunk
 
 async function loadDiff() {
@@ -374,6 +385,8 @@ async function loadDiff() {
   if (S.files.key !== keyOf(m) || S.files.loading) return // it is asked for again when the files are known
   const changes = S.files.list.filter(f => f.path === path)
   const key = JSON.stringify([keyOf(m), path, changes.map(c => [c.oldHash, c.newHash])])
+  const number = ++diffsAsked
+  const isLate = () => S.diff.key !== key || number < diffShown
   const isSame = S.diff.key === key
   if (!isSame) {
     for (const url of S.diff.images ?? []) if (url) URL.revokeObjectURL(url)
@@ -382,12 +395,13 @@ async function loadDiff() {
   try {
     const read = (id: string | null) => id ? content(S.sessionRoot, id) : Promise.resolve(null)
     const from = changes[0]?.renamedFrom
-    if (from) return await loadMoved(m, key, changes[0])
+    if (from) return await loadMoved(m, key, changes[0], number)
     const [hunks, ...sides] = await Promise.all([
       allHunks({ turns: [turnOf(m)], paths: [glob(path)] }),
       ...(isSame && !S.diff.loading ? [] : changes.flatMap(c => [read(c.oldHash), read(c.newHash)])),
     ])
-    if (S.diff.key !== key) return
+    if (isLate()) return
+    diffShown = number
     const mine = hunks.filter(h => h.path === path)
     if (isSame && S.diff.pieces.length > 0) {
       const pieces = S.diff.pieces.map((p, i) => ({ ...p, hunks: mine.filter(h => !h.window || h.window === i + 1) }))
@@ -414,18 +428,19 @@ async function loadDiff() {
     requestAnimationFrame(() => performance.mark('diff'))
     loadBlame()
   } catch (e) {
-    if (S.diff.key === key) set({ diff: { ...nothing, key, path, changes, error: failureOf(e) } })
+    if (!isLate()) set({ diff: { ...nothing, key, path, changes, error: failureOf(e) } })
   }
 }
 
 // loadMoved shows a file that was moved: it goes back as a whole, under both names.
-async function loadMoved(m: Moment, key: string, c: FileChange) {
+async function loadMoved(m: Moment, key: string, c: FileChange, number: number) {
   const from = c.renamedFrom!
   const [hunks, d] = await Promise.all([
     allHunks({ turns: [turnOf(m)], paths: [glob(c.path), glob(from)] }),
     verb<{ files: FileChange[] }>('get_turn_diff', { rev: m.rev, renames: true, paths: [c.path] }),
   ])
-  if (S.diff.key !== key) return
+  if (S.diff.key !== key || number < diffShown) return
+  diffShown = number
   const both = hunks.filter(h => h.path === c.path || h.path === from)
   const states = new Set(both.map(h => h.state))
   const came = both.find(h => h.path === c.path) ?? both[0]
@@ -642,18 +657,21 @@ export async function preview(ask: Ask, change: Partial<Preview> = {}) {
 const argsOf = (p: Preview) =>
   ({ ...p.ask.args, ...(p.onConflict !== 'keep' ? { onConflict: p.onConflict } : {}), ...(p.ends ? { endTurn: true } : {}) })
 
-// apply does what the preview shows, and nothing else.
+// apply does what the preview shows, and nothing else. Another preview may be open by the time of the
+// answer, or none.
 export async function apply() {
   const p = S.preview
   if (!p?.answer || p.busy) return
+  const isShown = () => S.preview?.ask === p.ask
   set({ preview: { ...p, busy: true } })
   try {
     const of = p.ends ? '?' + new URLSearchParams({ turn: String(p.ends.turn), began: p.ends.began ?? '' }) : '' // that ends, and no other
     const r = await verb<Restored>(p.ask.verb + of, { ...argsOf(p), plan: p.answer.plan })
-    set({ preview: undefined, picks: new Map() })
+    set({ ...(isShown() ? { preview: undefined } : {}), picks: new Map() })
     done(p.ask, r)
   } catch (e) {
     const error = failureOf(e)
+    if (!isShown()) return toast(`${p.ask.what}: ${error.message}`, error.hint ? [error.hint] : [], true)
     if (error.code === 'other_plan') return preview(p.ask, { changed: true, onConflict: p.onConflict, ends: p.ends })
     if (error.code === 'turn_ended') return preview(p.ask, { changed: true, onConflict: p.onConflict })
     set({ preview: { ...p, busy: false, error } })
@@ -762,7 +780,7 @@ export async function showVersions(path: string) {
   try {
     for (let name = path, before = Infinity; name;) {
       for (let cursor: string | undefined = ''; cursor !== undefined;) {
-        const l: { snapshots: Moment[]; nextCursor?: string } = await verb('get_snapshots', { newestFirst: true, limit: 200, cursor, paths: [name] })
+        const l: { snapshots: Moment[]; nextCursor?: string } = await verb('get_snapshots', { newestFirst: true, limit: 2000, cursor, paths: [name] })
         for (const m of l.snapshots) {
           if ((m.snapshotSeq ?? 0) >= before) continue
           rows.push(m)

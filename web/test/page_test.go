@@ -510,19 +510,28 @@ func TestSwitch(t *testing.T) {
 	b.quiet()
 }
 
-// TestLate: an answer that is late does not take back what the stream has said since.
+// delay has the answers come late whose address begins so; window.late counts those that have come.
+func (b *browser) delay(prefix string, ms int) {
+	b.Helper()
+	eval[bool](b, fmt.Sprintf(`(() => { window.real ??= window.fetch; window.late = 0; window.fetch = async (...args) => {
+		const r = await window.real(...args)
+		if (String(args[0]).startsWith(%q)) { await new Promise(go => setTimeout(go, %d)); window.late++ }
+		return r
+	}; return true })()`, prefix, ms))
+}
+
+// TestLate: an answer that is late takes back neither what the stream has said since nor what a later
+// answer has.
 func TestLate(t *testing.T) {
 	w := newWorld(t)
-	w.turn("first", "a", "1\n")
+	zero := numbered(30)
+	w.write("a", text(zero))
+	w.turn("first", "a", text(changed(zero, 2, 20)))
 	w.serve()
 	b := browse(t, w.address, 1400, 900)
-	b.sees("first")
-	eval[bool](b, `(() => { const real = window.fetch; window.late = 0; window.fetch = async (...args) => {
-		const r = await real(...args)
-		if (String(args[0]).startsWith("/v1/sessions")) { await new Promise(go => setTimeout(go, 700)); window.late++ }
-		return r
-	}; return true })()`)
-	w.turn("second", "a", "2\n")
+	b.chooses("first", "a")
+	b.delay("/v1/sessions", 700)
+	w.turn("second", "b", "2\n")
 	b.sees("second")
 	w.begin("third")
 	b.until(`document.querySelector(".live")`)
@@ -533,6 +542,22 @@ func TestLate(t *testing.T) {
 	}
 	w.end()
 	b.until(`!document.querySelector(".live")`)
+
+	// A list of hunks that was asked for before a revert, and comes after the list that has it.
+	b.delay("/v1/verbs/hunks", 1500)
+	w.turn("fourth", "b", "4\n")
+	b.sees("fourth")
+	time.Sleep(200 * time.Millisecond) // it has been asked for
+	b.delay("/v1/verbs/nothing", 0)
+	if out, err := w.command("revert", "turn:0", "-y").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	b.until(`document.querySelectorAll(".hunk.done").length === 2`)
+	b.until(`window.late > 0`)
+	time.Sleep(50 * time.Millisecond)
+	if n := eval[int](b, `document.querySelectorAll(".hunk.done").length`); n != 2 {
+		t.Errorf("%d hunks are taken back after a late answer", n)
+	}
 	b.quiet()
 }
 

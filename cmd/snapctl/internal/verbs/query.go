@@ -24,7 +24,7 @@ type FileDiff struct {
 
 // Page asks for a part of a list.
 type Page struct {
-	Limit  int    `json:"limit,omitempty"` // default 50, at most 200
+	Limit  int    `json:"limit,omitempty"` // default 50, at most 200; of moments 2000
 	Cursor string `json:"cursor,omitempty"`
 }
 
@@ -116,10 +116,11 @@ type Omissions struct {
 const (
 	pageSize    = 50
 	maxPageSize = 200
+	maxMoments  = 2000 // each page is walked to from an end of the history: few large ones cost less
 )
 
-// bounds returns what part of a list is asked for.
-func (p *Page) bounds() (from, to int, err error) {
+// bounds returns what part of a list is asked for, of at most so many rows.
+func (p *Page) bounds(most int) (from, to int, err error) {
 	if p.Cursor != "" {
 		if from, err = strconv.Atoi(p.Cursor); err != nil || from < 0 {
 			return 0, 0, explain.Errorf(explain.BadRequest, "cursor %q: want one that an answer had", p.Cursor)
@@ -129,7 +130,7 @@ func (p *Page) bounds() (from, to int, err error) {
 	if n <= 0 {
 		n = pageSize
 	}
-	return from, from + min(n, maxPageSize), nil
+	return from, from + min(n, most), nil
 }
 
 func modifiedFiles(ctx context.Context, s *Session, a *manager.Range) (*manager.ModifiedFiles, error) {
@@ -167,7 +168,7 @@ func blame(ctx context.Context, s *Session, a *manager.BlameOptions) (*manager.B
 }
 
 func find(ctx context.Context, s *Session, a *Find) (*Found, error) {
-	from, to, err := a.bounds()
+	from, to, err := a.bounds(maxPageSize)
 	if err != nil {
 		return nil, err
 	}
@@ -200,7 +201,7 @@ func fileDiff(ctx context.Context, s *Session, a *manager.FileRange) (*FileDiff,
 }
 
 func snapshots(ctx context.Context, s *Session, p *SnapshotsOf) (*Snapshots, error) {
-	from, to, err := p.bounds()
+	from, to, err := p.bounds(maxMoments)
 	if err != nil {
 		return nil, err
 	}
@@ -314,7 +315,7 @@ func (s *Session) moments(ctx context.Context, anew bool) ([]*manager.Moment, er
 }
 
 func coverage(ctx context.Context, s *Session, p *CoverageOf) (*Omissions, error) {
-	from, to, err := p.bounds()
+	from, to, err := p.bounds(maxPageSize)
 	if err != nil {
 		return nil, err
 	}

@@ -93,7 +93,7 @@ type TurnChange struct {
 const maxDiffs = wire.MaxLine / 8
 
 func turnDiff(ctx context.Context, s *Session, p *TurnDiffOf) (*TurnDiff, error) {
-	from, to, err := p.bounds()
+	from, to, err := p.bounds(maxPageSize)
 	if err != nil {
 		return nil, err
 	}
