@@ -23,6 +23,9 @@ export interface Ask { verb: 'revert' | 'restore' | 'undo' | 'redo'; args: Recor
 
 export interface Preview { ask: Ask; answer?: Restored; error?: Failure; busy: boolean; waits?: boolean; changed?: boolean; onConflict: string; ends?: OpenTurn }
 
+// Versions are what has changed a file, the oldest first, and what it was called at each.
+export interface Versions { path: string; rows: Moment[]; paths: Map<string, string>; loading: boolean }
+
 export interface Toast { text: string; lines: string[]; canUndo?: boolean; isBad?: boolean; n: number }
 
 export interface State {
@@ -57,7 +60,7 @@ export interface State {
   reviewed: Set<string>
   counts: Map<string, { added: number; deleted: number; contested: number; more: boolean } | null> // null: not known
   left: Map<string, number> // of a coverage: how many paths were left out
-  versions?: { rows: Moment[]; paths: Map<string, string>; loading: boolean } // and what the file was called at each
+  versions?: Versions
   preview?: Preview
   dialog: '' | 'help' | 'restores' | 'label' | 'name' | 'left'
   leftOut?: { path: string; reason: string }[]
@@ -716,7 +719,7 @@ export async function takeBack(which: 'undo' | 'redo') {
 
 // after reads what is another after something was done.
 async function after() {
-  await Promise.all([refresh(), loadLists()]).catch(() => {})
+  await Promise.all([refresh(), loadLists(), readVersions()]).catch(() => {})
 }
 
 let toasts = 0
@@ -774,9 +777,20 @@ export function review(h: Hunk) {
 
 // showVersions shows the history of a file, back over the names that it had.
 export async function showVersions(path: string) {
+  set({ versions: { path, rows: [], paths: new Map(), loading: true } })
+  await readVersions()
+}
+
+let versionsAsked = 0, versionsShown = 0
+
+// readVersions reads the history that is shown once more.
+async function readVersions() {
+  if (!S.versions) return
+  const { path } = S.versions
+  const number = ++versionsAsked
+  const isLate = () => S.versions?.path !== path || number < versionsShown
   const rows: Moment[] = []
-  const versions = { rows, paths: new Map<string, string>(), loading: true }
-  set({ versions })
+  const versions = { path, rows, paths: new Map<string, string>(), loading: false }
   try {
     for (let name = path, before = Infinity; name;) {
       for (let cursor: string | undefined = ''; cursor !== undefined;) {
@@ -794,8 +808,12 @@ export async function showVersions(path: string) {
       const d: { files: FileChange[] } = await verb('get_turn_diff', { rev: first.rev, renames: true, detail: 'names', paths: [name] })
       name = d.files[0]?.renamedFrom ?? ''
     }
-    if (S.versions === versions) set({ versions: { ...versions, rows: rows.reverse(), loading: false } })
+    if (isLate()) return
+    versionsShown = number
+    rows.reverse()
+    set({ versions })
   } catch (e) {
+    if (isLate()) return
     set({ versions: undefined })
     toast(failureOf(e).message, [], true)
   }
