@@ -51,13 +51,28 @@ export const content = async (cwd: string, id: string): Promise<Uint8Array<Array
 export const archive = async (cwd: string, session: string, rev: string): Promise<Blob> =>
   (await request(`/v1/archive?${new URLSearchParams({ cwd, session, rev })}`)).blob()
 
+// seen waits until somebody can see the page.
+const seen = () => new Promise<void>(done => {
+  const look = () => {
+    if (document.hidden) return
+    document.removeEventListener('visibilitychange', look)
+    done()
+  }
+  document.addEventListener('visibilitychange', look)
+  look()
+})
+
 // follow reads the stream of events for ever, and goes on where it was cut off. An event is given
-// to each; up says whether the server answers.
+// to each; up says whether the server answers. A page that nobody sees reads none: a browser has six
+// connections to a server, and with one for each of six tabs the seventh would never be loaded.
 export async function follow(each: (e: ServerEvent) => void, up: (is: boolean, e?: Failure) => void) {
   let run = '', n = 0
   for (let wait = 250; ; wait = Math.min(wait * 2, 4000)) {
+    await seen()
+    const stop = new AbortController()
+    const hide = () => document.hidden && stop.abort()
+    document.addEventListener('visibilitychange', hide)
     try {
-      const stop = new AbortController()
       const r = await request(`/v1/events?run=${run}&since=${n}`, { signal: stop.signal })
       up(true)
       wait = 250
@@ -81,7 +96,8 @@ export async function follow(each: (e: ServerEvent) => void, up: (is: boolean, e
       }
     } catch (e) {
       if (e instanceof Failure && e.code === 'unauthorized') return up(false, e)
-    }
+    } finally { document.removeEventListener('visibilitychange', hide) }
+    if (document.hidden) continue
     up(false)
     await new Promise(done => setTimeout(done, wait))
   }

@@ -86,7 +86,7 @@ function PreviewDialog() {
             {p.ask.verb !== 'undo' && p.ask.verb !== 'redo' && <label>These lines <select value={p.onConflict} onChange={e => preview(p.ask, { onConflict: e.currentTarget.value })}>
               <option value="keep">stay as they are</option><option value="theirs">are taken back all the same</option><option value="markers">get markers, both ways</option>
             </select></label>}</p>
-          <ul class="items">{r.conflicts!.slice(0, 50).map(c => <li><code>{inLine(c.path)}</code> {reasons.get(c.path) || c.why}{c.blockedBy?.length ? ` (${c.blockedBy.map(by).join(', ')})` : ''}</li>)}</ul>
+          <ul class="items">{r.conflicts!.slice(0, 50).map(c => <li><code>{inLine(c.path)}</code> {reasons.get(c.path) || c.why}{!reasons.get(c.path) && c.blockedBy?.length ? ` (${c.blockedBy.map(by).join(', ')})` : ''}</li>)}</ul>
         </div>}
         {others.length > 0 && <ul class="items">{others.slice(0, 50).map(i => <li><code>{inLine(i.path)}</code> {i.action}: {i.reason}</li>)}</ul>}
         {diffs.length > 1 && <label class="which">File <select value={file ? diffs.indexOf(file) : 0} onChange={e => { shownFile = +e.currentTarget.value; set({}) }}>

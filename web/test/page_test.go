@@ -392,6 +392,32 @@ func TestGone(t *testing.T) {
 	}
 }
 
+// TestHidden: a page that nobody sees has no connection, and knows what has happened when it is seen.
+func TestHidden(t *testing.T) {
+	w := newWorld(t)
+	w.turn("first", "a", "1\n")
+	w.serve()
+	b := browse(t, w.address, 1400, 900)
+	b.sees("first")
+	isHidden := func(is bool) {
+		t.Helper()
+		eval[bool](b, fmt.Sprintf(`(Object.defineProperty(document, "hidden", { configurable: true, get: () => %v }),
+			document.dispatchEvent(new Event("visibilitychange")), true)`, is))
+	}
+	isHidden(true)
+	w.turn("second", "a", "2\n")
+	time.Sleep(300 * time.Millisecond)
+	if eval[bool](b, `document.body.innerText.includes("second")`) {
+		t.Error("a page that nobody sees has been told")
+	}
+	isHidden(false)
+	b.sees("second")
+	if eval[bool](b, `!!document.querySelector(".banner")`) {
+		t.Error("the engine is said to be gone")
+	}
+	b.quiet()
+}
+
 // TestReadOnly: nothing that changes something is offered.
 func TestReadOnly(t *testing.T) {
 	w := newWorld(t)

@@ -231,6 +231,7 @@ func TestScreens(t *testing.T) {
 		b.keys("\x1b")
 		w.end()
 		for _, size := range [][3]int{{390, 800, 1}, {640, 380, 2}} {
+			b.close() // all tabs are seen here, and there are connections for six
 			b = browse(t, w.address, size[0], size[1], colours(scheme),
 				chromedp.EmulateViewport(int64(size[0]), int64(size[1]), chromedp.EmulateScale(float64(size[2]))))
 			what := fmt.Sprintf("%d-", size[0])

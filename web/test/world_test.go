@@ -193,6 +193,7 @@ func (w *world) port() string {
 type browser struct {
 	testing.TB
 	ctx    context.Context
+	close  context.CancelFunc
 	errors []string // what it has complained of
 	mu     sync.Mutex
 }
@@ -229,7 +230,7 @@ func browse(t testing.TB, address string, width, height int, actions ...chromedp
 	t.Cleanup(cancel)
 	ctx, cancelTime := context.WithTimeout(ctx, 120*time.Second)
 	t.Cleanup(cancelTime)
-	b := &browser{TB: t, ctx: ctx}
+	b := &browser{TB: t, ctx: ctx, close: cancel}
 	listen := func(e any) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
