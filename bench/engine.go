@@ -59,11 +59,15 @@ func (t *tool) serve(ctx context.Context) error {
 // told says that the log has the entries of a turn, as a runtime does that keeps
 // one: later, when nobody waits.
 func (e *engine) told(ctx context.Context, r *client.TurnEnded) error {
+	return told(ctx, e.session, r)
+}
+
+func told(ctx context.Context, s *client.Session, r *client.TurnEnded) error {
 	for _, entry := range r.Entries {
 		step := new(manager.StepSnapshotData)
 		err := json.Unmarshal(entry.Data, step)
 		if err == nil {
-			err = e.toldOf(ctx, step.SnapshotSeq)
+			err = toldOf(ctx, s, step.SnapshotSeq)
 		}
 		if err != nil {
 			return err
@@ -72,8 +76,8 @@ func (e *engine) told(ctx context.Context, r *client.TurnEnded) error {
 	return nil
 }
 
-func (e *engine) toldOf(ctx context.Context, seq uint64) error {
-	return e.session.Call(ctx, "told", map[string]any{"snapshotSeq": seq, "entryId": fmt.Sprint("entry", seq)}, nil)
+func toldOf(ctx context.Context, s *client.Session, seq uint64) error {
+	return s.Call(ctx, "told", map[string]any{"snapshotSeq": seq, "entryId": fmt.Sprint("entry", seq)}, nil)
 }
 
 // stop ends the engine, if there is one.

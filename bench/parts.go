@@ -41,6 +41,7 @@ func title(name string) string {
 func init() {
 	parts = []part{
 		{"floors", "floors", (*lab).floors},
+		{"start", "start of a process", (*lab).start},
 		{"first-cold", "first snapshot, cold page cache", (*lab).firstCold},
 		{"first", "first snapshot", (*lab).first},
 		{"size", "store after the first snapshot", (*lab).size},
@@ -54,14 +55,18 @@ func init() {
 		{"log", "log", (*lab).history},
 		{"cat", "cat of a file", (*lab).cat},
 		{"restore", "restore of 10 files", (*lab).restore},
+		{"revert", "one of two snapshots taken back, 1,000 files", (*lab).revert},
 		{"export", "restore of all into an empty directory", (*lab).export},
 		{"growth1", "growth of the store for a turn, 1 file changed", growth(1)},
 		{"growth", "growth of the store for a turn, 10 files changed", growth(10)},
+		{"compact", "compaction, nothing goes", (*lab).compact},
+		{"compacted", "store after compaction", (*lab).compacted},
 		{"prune", "prune to the newest snapshot", (*lab).prune},
 		{"pruned", "store after prune", (*lab).size},
 		{"middle", "1 MB changed in the middle of 1 GB", (*lab).middle},
 		{"middle-growth", "growth of the store for that", nil},
 		{"positions", "worst growth for 1 MB changed, of 40 places", (*lab).positions},
+		{"agents", "end of a turn, 20 agents in worktrees of one repository", (*lab).agents},
 		{"checkout", "git checkout of another release", (*lab).checkout},
 	}
 }
@@ -307,7 +312,7 @@ func (l *lab) restore(ctx context.Context) error {
 				return e.session.Call(ctx, "restore", opts, &r)
 			})
 			if err == nil {
-				err = e.toldOf(ctx, r.SnapshotSeq)
+				err = toldOf(ctx, e.session, r.SnapshotSeq)
 			}
 			return u, err
 		}})

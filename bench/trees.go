@@ -31,10 +31,10 @@ var peers = []string{"git", shadowGit, "restic", "borg", "kopia"}
 
 var trees = []treeSpec{
 	{name: "linux", title: "Linux 6.1", make: (*lab).copyTree,
-		parts: "floors first-cold first size unchanged unchanged-cold changed1 changed10 changed1000 turn diff log cat restore export growth prune pruned"},
+		parts: "floors start first-cold first size unchanged unchanged-cold changed1 changed10 changed1000 turn diff log cat restore revert export growth compact compacted prune pruned"},
 	{name: "go-src", title: "Go's source", make: (*lab).copyTree, parts: "first size unchanged changed10"},
 	{name: "nm", title: "node_modules", make: (*lab).copyTree, parts: "first size unchanged changed10"},
-	{name: "10k", title: "10,000 generated files", make: (*lab).generate, files: 10_000, parts: grows},
+	{name: "10k", title: "10,000 generated files", make: (*lab).generate, files: 10_000, parts: grows + " agents"},
 	{name: "100k", title: "100,000 generated files", make: (*lab).generate, files: 100_000, parts: grows},
 	{name: "800k", title: "800,000 generated files", make: (*lab).generate, files: 800_000, parts: grows,
 		without: []string{shadowGit}},
