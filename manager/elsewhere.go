@@ -13,7 +13,6 @@ import (
 
 	"github.com/boocode/filestore/internal/capture"
 	"github.com/boocode/filestore/internal/history"
-	"github.com/boocode/filestore/internal/livedir"
 	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/store"
@@ -230,15 +229,4 @@ func (m *FileSnapshotManager) othersOf(ctx context.Context, session string) (lis
 		list = append(list, s)
 	}
 	return list, nil
-}
-
-// prefetch fetches what is wanted and a remote has promised.
-func (m *FileSnapshotManager) prefetch(ctx context.Context, wants []livedir.Want) error {
-	var ids []store.ID
-	for i := range wants {
-		if w := &wants[i]; w.New != nil && w.Out == "" && w.Lost == "" && !w.New.Mode.IsDir() {
-			ids = append(ids, w.New.ID)
-		}
-	}
-	return m.store.Prefetch(ctx, ids)
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/hunks"
 	"github.com/boocode/filestore/internal/inside"
@@ -53,7 +54,28 @@ func (x *restore) newPlan(ctx context.Context, a *aim, opts *livedir.Options) (*
 	if err != nil {
 		return nil, err
 	}
-	again := len(mv.done) > 0
+	again, err := x.mergeAll(ctx, a, plan, mv, byPath)
+	if err != nil {
+		return nil, err
+	}
+	keeps, err := mv.keepSources()
+	if err != nil {
+		return nil, err
+	}
+	if err := x.blame(ctx, a); err != nil {
+		return nil, err
+	}
+	if !again && !keeps {
+		return plan, nil
+	}
+	return livedir.NewPlan(ctx, x.root, append(wants, more...), opts)
+}
+
+// mergeAll merges the dirty files of a plan. It reports whether there is anything to plan anew.
+func (x *restore) mergeAll(
+	ctx context.Context, a *aim, plan *livedir.Plan, mv *mover, byPath map[string]*livedir.Want,
+) (again bool, err error) {
+	again = len(mv.done) > 0
 	for i := range plan.Items {
 		it := &plan.Items[i]
 		w := byPath[it.Path]
@@ -70,23 +92,15 @@ func (x *restore) newPlan(ctx context.Context, a *aim, opts *livedir.Options) (*
 		}
 		if err == nil && len(steps) > 0 {
 			again = true
-			err = x.merge(ctx, a, w, it, steps)
+			if err = x.m.store.Prefetch(ctx, contentsOf(steps)); err == nil {
+				err = x.merge(ctx, a, w, it, steps)
+			}
 		}
-		if err != nil {
-			return nil, fmt.Errorf("merge %q: %w", it.Path, err)
+		if err != nil && !cas.IsPromised(err) { // else it is fetched, with what others need
+			return false, fmt.Errorf("merge %q: %w", it.Path, err)
 		}
 	}
-	keeps, err := mv.keepSources()
-	if err != nil {
-		return nil, err
-	}
-	if err := x.blame(ctx, a); err != nil {
-		return nil, err
-	}
-	if !again && !keeps {
-		return plan, nil
-	}
-	return livedir.NewPlan(ctx, x.root, append(wants, more...), opts)
+	return again, x.m.absent.any()
 }
 
 // A lostStep is the error of mergeSteps where the store has lost what a step is made of,

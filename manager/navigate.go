@@ -56,7 +56,8 @@ type navigation struct{ old, new string }
 func (m *FileSnapshotManager) NavigateTree(
 	ctx context.Context, target string, opts *NavigateOptions,
 ) (*NavigateResult, error) {
-	return locked(ctx, m, fmt.Sprintf("navigate to %q", target), func() (*NavigateResult, error) {
+	what := fmt.Sprintf("navigate to %q", target)
+	return restoring(ctx, m, what, func(ctx context.Context) (*NavigateResult, error) {
 		return m.navigate(ctx, target, cmp.Or(opts, new(NavigateOptions)))
 	})
 }

@@ -92,8 +92,8 @@ func (m *FileSnapshotManager) recover(ctx context.Context, o *look, to change.Di
 // what was before. Whoever records a turn does the former by itself. The error
 // matches [ErrNothing] if there is none.
 func (m *FileSnapshotManager) FinishRestore(ctx context.Context, abort bool) (*RestoreResult, error) {
-	x := &restore{m: m, result: newRestoreResult()}
-	return locked(ctx, m, "finish a restore", func() (*RestoreResult, error) {
+	return restoring(ctx, m, "finish a restore", func(ctx context.Context) (*RestoreResult, error) {
+		x := &restore{m: m, result: newRestoreResult()}
 		m.store.MakeRoom(false)
 		defer m.store.KeepBallast()
 		err := m.withLook(ctx, func(o *look) error {

@@ -179,7 +179,8 @@ func (r *RestoreResult) IsComplete() bool {
 // returned together with a result.
 func (m *FileSnapshotManager) RestoreFiles(ctx context.Context, opts *RestoreOptions) (*RestoreResult, error) {
 	opts = cmp.Or(opts, new(RestoreOptions))
-	return locked(ctx, m, fmt.Sprintf("restore %q", opts.Target), func() (*RestoreResult, error) {
+	what := fmt.Sprintf("restore %q", opts.Target)
+	return restoring(ctx, m, what, func(ctx context.Context) (*RestoreResult, error) {
 		return m.restoreFiles(ctx, opts, nil)
 	})
 }
@@ -488,10 +489,13 @@ func (x *restore) plan(ctx context.Context) (*livedir.Plan, error) {
 		}
 	}
 	opts := &livedir.Options{Policy: x.opts.OnDirty, Moves: x.moves, Loose: x.loose(ctx)}
-	if err := x.m.prefetch(ctx, x.wants); err != nil { // all that a remote has of it, before anything is changed
+	if err := x.m.wantContents(ctx, x.wants); err != nil { // all that is absent, before anything is changed
 		return nil, err
 	}
 	plan, err := x.newPlan(ctx, &x.aim, opts)
+	if err == nil {
+		err = x.m.absent.any() // some may be what a merge, or a comparison, went without
+	}
 	if err != nil {
 		return nil, err
 	}

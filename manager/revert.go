@@ -55,11 +55,11 @@ type RevertOptions struct {
 // that the turns have changed no file.
 func (m *FileSnapshotManager) Revert(ctx context.Context, opts *RevertOptions) (*RestoreResult, error) {
 	opts = cmp.Or(opts, new(RevertOptions))
-	x := &restore{m: m, asked: asked{opts: RestoreOptions{Paths: opts.Paths, Hunks: opts.Hunks,
-		OnDirty: cmp.Or(opts.OnDirty, rollback.Merge), OnConflict: opts.OnConflict,
-		Preview: opts.Preview, Force: opts.Force, EndTurn: opts.EndTurn,
-		Label: opts.Label, Append: opts.Append}}}
-	return locked(ctx, m, opOfRevert(opts.Turns), func() (*RestoreResult, error) {
+	return restoring(ctx, m, opOfRevert(opts.Turns), func(ctx context.Context) (*RestoreResult, error) {
+		x := &restore{m: m, asked: asked{opts: RestoreOptions{Paths: opts.Paths, Hunks: opts.Hunks,
+			OnDirty: cmp.Or(opts.OnDirty, rollback.Merge), OnConflict: opts.OnConflict,
+			Preview: opts.Preview, Force: opts.Force, EndTurn: opts.EndTurn,
+			Label: opts.Label, Append: opts.Append}}}
 		return x.run(ctx, func() error { return x.findTurns(ctx, opts.Turns) })
 	})
 }

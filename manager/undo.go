@@ -25,13 +25,17 @@ import (
 // matches [ErrNothing] if there is none, [store.ErrPruned] if what was there before it is not
 // kept any more.
 func (m *FileSnapshotManager) Undo(ctx context.Context, opts *UndoOptions) (*RestoreResult, error) {
-	return locked(ctx, m, "undo", func() (*RestoreResult, error) { return m.takeBack(ctx, opts, history.TopsRedo) })
+	return restoring(ctx, m, "undo", func(ctx context.Context) (*RestoreResult, error) {
+		return m.takeBack(ctx, opts, history.TopsRedo)
+	})
 }
 
 // Redo takes back the newest Undo after which nothing was restored. The rest
 // is as with Undo.
 func (m *FileSnapshotManager) Redo(ctx context.Context, opts *UndoOptions) (*RestoreResult, error) {
-	return locked(ctx, m, "redo", func() (*RestoreResult, error) { return m.takeBack(ctx, opts, history.TopsUndo) })
+	return restoring(ctx, m, "redo", func(ctx context.Context) (*RestoreResult, error) {
+		return m.takeBack(ctx, opts, history.TopsUndo)
+	})
 }
 
 // takeBack takes back the restore that comes next in one list. The new one
