@@ -179,6 +179,10 @@ func (x *cloning) bring(ctx context.Context, m *exchange.Importer, f *exchange.F
 		return err
 	}
 	x.answer.Records, x.answer.Bytes, x.answer.Lost = r.Records, r.Bytes, r.Lost
+	if r.Untold {
+		x.app.tell("warning: what stays at %s may be pruned there: this machine may not write there, and say so",
+			words.Quote(x.config.Name))
+	}
 	for _, l := range x.goOn {
 		x.answer.Sessions = append(x.answer.Sessions, l.Session)
 	}

@@ -543,6 +543,9 @@ func (a *app) remoteEvictCommand() *cobra.Command {
 				}
 				a.note("%s %s, %s: they are at %s, and are fetched when they are read", verb,
 					words.Count(r.Objects, "content"), words.Size(r.Bytes), c.Name)
+				if r.Read > 0 {
+					a.note("%s were read there, and are what was put there", words.Size(r.Read))
+				}
 				return nil
 			})
 		},

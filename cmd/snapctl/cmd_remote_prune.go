@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -18,7 +17,7 @@ import (
 
 type remotePruneFlags struct {
 	dryRun, dropSession, yes, forgotten bool
-	keepWithin                          time.Duration
+	keepWithin, left                    time.Duration
 }
 
 func (a *app) remotePruneCommand() *cobra.Command {
@@ -42,6 +41,8 @@ func (a *app) remotePruneCommand() *cobra.Command {
 	c.Flags().BoolVarP(&f.dryRun, "dry-run", "n", false, "only say what would be done")
 	addParsed(c.Flags(), &f.keepWithin, when.ParseLength, "keep-within",
 		"drop lines whose newest record is older than `AGE`, e.g. 12h, 30d or 1y")
+	addParsed(c.Flags(), &f.left, when.ParseLength, "left",
+		"give up, too, what machines have left there (clone --lazy, evict) and have not said again for `AGE`")
 	c.Flags().BoolVar(&f.dropSession, "drop-session", false, "drop all lines of the session that --session names")
 	c.Flags().BoolVar(&f.forgotten, "forgotten", false, "remove the contents, too, that were forgotten here")
 	c.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask; without a terminal nothing is dropped without it")
@@ -52,13 +53,14 @@ func (a *app) remotePruneCommand() *cobra.Command {
 type remotePruneAnswer struct {
 	DryRun bool `json:"dryRun"`
 	*exchange.PruneResult
+	Left int `json:"left"` // lines that would go but for what machines have left in them
 }
 
 func (p *place) remotePrune(
 	cmd *cobra.Command, c *exchange.Config, repo *lines.Repo, f *remotePruneFlags,
 ) error {
 	ctx, a := cmd.Context(), p.app
-	opts := &exchange.PruneOptions{Older: f.keepWithin}
+	opts := &exchange.PruneOptions{Older: f.keepWithin, Left: f.left}
 	if f.dropSession {
 		opts.Sessions = []string{a.flags.session}
 	}
@@ -67,6 +69,11 @@ func (p *place) remotePrune(
 		if opts.Forget, err = p.store.AllForgotten(); err != nil {
 			return err
 		}
+	}
+	if n, err := p.store.Absent(c.Name); err != nil {
+		return err
+	} else if line, ok := exchange.PinOf(p.store, c.Name); ok && n == 0 { // all is here by now
+		opts.Pins = append(opts.Pins, line)
 	}
 	shown, stop := a.showProgress(ctx)
 	defer stop()
@@ -77,17 +84,10 @@ func (p *place) remotePrune(
 	r := &exchange.PruneResult{Lines: plan.Lines, Kept: plan.Kept, Entries: plan.Entries, Packs: plan.Packs,
 		Bytes: plan.Bytes}
 	if !f.dryRun && !plan.Empty() {
-		if n, err := p.store.Absent(c.Name); plan.Lines > 0 && (err != nil || n > 0) {
-			return cmp.Or(err, refuse("'snapctl remote fetch "+c.Name+"' brings them here first",
-				"remote %s: %w: %s, some of which may be in the lines that would go", words.Quote(c.Name),
-				exchange.ErrPromised, words.Count(n, "content")))
-		}
 		if plan.Lines > 0 && !f.yes {
 			stop()
 			what := words.Count(plan.Lines, "line")
-			err := a.confirm(cmd, "prune", what+" would be dropped from "+c.Name+
-				"; stores that have left contents there ('clone --lazy', 'evict') cannot fetch them any more",
-				"drop "+what+" for good?")
+			err := a.confirm(cmd, "prune", what+" would be dropped from "+c.Name, "drop "+what+" for good?")
 			if err != nil {
 				return err
 			}
@@ -99,6 +99,10 @@ func (p *place) remotePrune(
 	stop()
 	if f.forgotten && !f.dryRun {
 		a.tellKept(ctx, c)
+	}
+	if plan.Left > 0 {
+		a.tell("%s would go, and stay: machines have left contents there ('clone --lazy', 'evict'); "+
+			"'snapctl remote fetch' on them, or --left, frees them", words.Count(plan.Left, "line"))
 	}
 	return a.printRemotePrune(ctx, c, plan, r, f.dryRun)
 }
@@ -249,7 +253,7 @@ func (a *app) printRemotePrune(
 	_ context.Context, c *exchange.Config, plan *exchange.PrunePlan, r *exchange.PruneResult, dryRun bool,
 ) error {
 	if a.flags.json {
-		if err := a.printJSON(&remotePruneAnswer{dryRun, r}); err != nil {
+		if err := a.printJSON(&remotePruneAnswer{dryRun, r, plan.Left}); err != nil {
 			return err
 		}
 	} else {

@@ -28,7 +28,8 @@ func TestCompletion(t *testing.T) {
 		"unified": number, "limit": number, "depth": number, "expect": number, "fuzz": number, "line": number,
 		"port":           number,
 		"min-similarity": number, "keep-last": number, "sample": number, "max-files": number,
-		"keep-within": duration, "keep-deleted": duration, "wait": duration, "quiet": duration, "idle": duration,
+		"keep-within": duration, "keep-deleted": duration, "wait": duration, "left": duration,
+		"quiet": duration, "idle": duration,
 		"timeout": duration, "max-size": size, "max-file-size": size, "max-bytes": size,
 	}
 	seen := make(map[string]bool)

@@ -323,7 +323,7 @@ func (s *Store) Absent(remote string) (n int, err error) {
 		return 0, err
 	}
 	p.All(func(id store.ID, _ PromisedPlace) {
-		ok, herr := s.Has(id)
+		ok, herr := s.hasOrForgot(id)
 		if herr != nil {
 			err = herr
 		}
@@ -332,6 +332,14 @@ func (s *Store) Absent(remote string) (n int, err error) {
 		}
 	})
 	return n, err
+}
+
+// hasOrForgot reports whether an object is here, or was forgotten: then no remote is asked for it.
+func (s *Store) hasOrForgot(id store.ID) (bool, error) {
+	if ok, err := s.Has(id); ok || err != nil {
+		return ok, err
+	}
+	return s.Forgotten(id)
 }
 
 // Prefetch brings those of some blobs that are promised and not here, in few requests, with the
@@ -368,7 +376,7 @@ func (s *Store) anyPromised() (bool, error) {
 func (s *Store) fetchAbsent(ctx context.Context, ids []store.ID) error {
 	byRemote := make(map[string][]store.ID)
 	for _, id := range ids {
-		if ok, err := s.Has(id); err != nil {
+		if ok, err := s.hasOrForgot(id); err != nil {
 			return err
 		} else if ok {
 			continue
@@ -407,7 +415,7 @@ func (s *Store) fetch(ctx context.Context, remote string, ids []store.ID) error 
 	s.promised.fetching.Lock()
 	defer s.promised.fetching.Unlock()
 	ids = slices.DeleteFunc(slices.Clone(ids), func(id store.ID) bool {
-		ok, err := s.Has(id)
+		ok, err := s.hasOrForgot(id)
 		return ok && err == nil
 	})
 	if len(ids) == 0 {

@@ -119,6 +119,8 @@ func (c *checking) tips() ([]lines.Tip, error) {
 func (c *checking) line(tip lines.Tip) error {
 	var last [32]byte
 	known := true // the hash of the entry before
+	var pinned []basis
+	defer func() { c.bases = append(c.bases, pinned...) }()
 	for n := range tip.Last + 1 {
 		e, at, prev, err := c.repo.Entry(c.ctx, tip.Dir, lines.Position{Line: tip.Line, Entry: n})
 		if errors.Is(err, remote.ErrNoKey) { // it was listed as missing
@@ -150,6 +152,12 @@ func (c *checking) line(tip lines.Tip) error {
 		}
 		if e.Opening != nil && e.Opening.Leans != nil {
 			c.bases = append(c.bases, basis{c.repo.DirOf(e.Opening.Leans.Session), &e.Opening.Leans.Position})
+		}
+		if e.Pin != nil { // it stands for those before
+			pinned = nil
+			for i := range e.Pin.On {
+				pinned = append(pinned, basis{c.repo.DirOf(e.Pin.On[i].Session), &e.Pin.On[i].Position})
+			}
 		}
 		for i := range e.Packs {
 			c.named[e.Packs[i].Key()] = &e.Packs[i]

@@ -75,6 +75,8 @@ func fetch(ctx context.Context, repo *lines.Repo, session *string) (*Fetched, er
 		return nil, err
 	}
 	f := &Fetched{repo: repo}
+	pins := repo.DirOf(lines.PinSession)
+	tips = slices.DeleteFunc(tips, func(t lines.Tip) bool { return t.Dir == pins })
 	if err := f.add(ctx, tips, false); err != nil {
 		return nil, err
 	}

@@ -45,6 +45,8 @@ type ImportResult struct {
 	Lost    int   `json:"lost"`  // objects that the writers had lost
 	// contents that were forgotten there
 	Forgotten int `json:"forgotten"`
+	// contents were left there, and whoever prunes it is not told: this store may not write there
+	Untold bool `json:"untold"`
 }
 
 // Import brings what of lines is not in the store, with all that it needs, verified. The lines in
@@ -151,6 +153,9 @@ func (x *importing) put(w *cas.Writer) error {
 			}
 			lists = append(lists, more...)
 		}
+	}
+	if err := x.pin(); err != nil {
+		return err
 	}
 	if err := x.Store.AddPromises(x.ctx, x.Name, x.promising.packs, x.promising.places); err != nil {
 		return err

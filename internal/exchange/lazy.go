@@ -5,16 +5,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"runtime"
 	"slices"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/boocode/filestore/internal/audit"
 	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/progress"
-	bucket "github.com/boocode/filestore/internal/remote"
 	"github.com/boocode/filestore/internal/remote/lines"
 	"github.com/boocode/filestore/store"
 )
@@ -62,6 +66,26 @@ func (p *promising) add(ref *lines.PackRef, parts []lines.IndexPart) (others boo
 	return others
 }
 
+// has reports whether a pack was taken up.
+func (p *promising) has(ref *lines.PackRef) bool { return slices.Contains(p.packs, promisedPack(ref)) }
+
+// only drops what is not of some objects, and packs that have none of them.
+func (p *promising) only(ids map[store.ID]bool) {
+	maps.DeleteFunc(p.places, func(id store.ID, _ cas.PromisedPlace) bool { return !ids[id] })
+	number := make(map[int]int) // which each of the packs is then
+	var packs []cas.PromisedPack
+	for id, at := range p.places {
+		n, ok := number[at.Pack]
+		if !ok {
+			n = len(packs)
+			number[at.Pack], packs = n, append(packs, p.packs[at.Pack])
+		}
+		at.Pack = n
+		p.places[id] = at
+	}
+	p.packs = packs
+}
+
 // indexes reads the indexes of packs.
 func indexes(ctx context.Context, repo *lines.Repo, refs []lines.PackRef) ([][]lines.IndexPart, error) {
 	list := make([][]lines.IndexPart, len(refs))
@@ -99,6 +123,9 @@ const (
 	maxRange = 8 << 20
 	maxAhead = 256 << 10
 	fewParts = 16 // more are wanted of a list, and nothing is read ahead
+
+	maxRanges = 500      // requests: behind so many, larger gaps are read over
+	maxBatch  = 64 << 20 // bytes that are fetched before they are stored
 )
 
 // A Fetcher brings what remotes have promised. Open opens one that a store knows. It may be used
@@ -117,18 +144,77 @@ func (f *Fetcher) Fetch(ctx context.Context, s *cas.Store, remote string, ids []
 	if err != nil {
 		return err
 	}
-	if err = f.fetch(ctx, s, repo, remote, ids); errors.Is(err, bucket.ErrNoKey) {
-		// A prune has put it elsewhere: the entries say where.
-		p, perr := promisesIn(ctx, repo)
-		if perr == nil {
-			perr = s.AddPromises(ctx, remote, p.packs, p.places)
-		}
-		if perr != nil {
-			return errors.Join(err, perr)
-		}
-		err = f.fetch(ctx, s, repo, remote, ids)
+	err = f.fetch(ctx, s, repo, remote, ids)
+	_, isDamaged := errors.AsType[*lines.DamageError](err)
+	if !isDamaged && !isGone(err) {
+		return err
 	}
-	return err
+	// A prune, or a repair, has put it elsewhere: the entries say where.
+	if ferr := findAgain(ctx, s, repo, remote, ids); ferr != nil {
+		return errors.Join(err, ferr)
+	}
+	return f.fetch(ctx, s, repo, remote, slices.DeleteFunc(slices.Clone(ids), func(id store.ID) bool {
+		ok, herr := s.Has(id)
+		return ok && herr == nil || repo.Ledger().Forgotten[id]
+	}))
+}
+
+// findAgain finds out where the packs are that have what a remote promises, and stores those objects that
+// are in entries by now.
+func findAgain(ctx context.Context, s *cas.Store, repo *lines.Repo, remote string, ids []store.ID) error {
+	if _, _, err := repo.Refresh(ctx); err != nil {
+		return err
+	}
+	fetched, err := Fetch(ctx, repo, nil)
+	if err != nil {
+		return err
+	}
+	p, err := promisesIn(ctx, repo, fetched)
+	if err != nil {
+		return err
+	}
+	before, err := s.PromisesOf(remote)
+	if err != nil {
+		return err
+	}
+	promised := make(map[store.ID]bool)
+	before.All(func(id store.ID, _ cas.PromisedPlace) { promised[id] = true })
+	p.only(promised)
+	if err := s.AddPromises(ctx, remote, p.packs, p.places); err != nil {
+		return err
+	}
+	w, err := s.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(fetched.putInEntries(w, ids), w.Close()); err != nil {
+		return err
+	}
+	forgotten := slices.DeleteFunc(slices.Clone(ids), func(id store.ID) bool { return !repo.Ledger().Forgotten[id] })
+	return s.NoteForgotten(ctx, forgotten)
+}
+
+// putInEntries stores those of some objects that are in entries themselves.
+func (f *Fetched) putInEntries(w *cas.Writer, ids []store.ID) error {
+	isWanted := func(o cas.ParcelObject) bool { return slices.Contains(ids, o.ID) }
+	for _, l := range f.Lines {
+		for _, e := range l.Entries {
+			if e.Void {
+				continue
+			}
+			err := splitRecords(e.Objects, func(record []byte) error {
+				q, err := cas.ReadParcel(record)
+				if err == nil && slices.ContainsFunc(q.Objects, isWanted) {
+					_, err = w.PutParcel(record)
+				}
+				return err
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func (f *Fetcher) fetch(
@@ -139,12 +225,14 @@ func (f *Fetcher) fetch(
 		return err
 	}
 	ranges := f.ranges(p, ids)
-	w, err := s.Begin(ctx)
-	if err != nil {
-		return err
-	}
 	progress.Of(ctx).Begin(progress.Phase{Name: "fetching", Unit: "range", Items: int64(len(ranges))})
-	return errors.Join(fetchRanges(ctx, repo, w, ranges), w.Close()) // which makes durable what came
+	return readBatches(ctx, repo, ranges, func(batch []readRange) error {
+		w, err := s.Begin(ctx) // not while requests are under way: a prune waits for who writes
+		if err != nil {
+			return err
+		}
+		return errors.Join(putRanges(ctx, repo, w, batch), w.Close()) // which makes durable what came
+	})
 }
 
 func (f *Fetcher) repo(ctx context.Context, s *cas.Store, remote string) (*lines.Repo, error) {
@@ -186,21 +274,20 @@ func (f *Fetcher) ranges(p *cas.Promises, ids []store.ID) (list []packRange) {
 			wanted = append(wanted, at)
 		}
 	}
-	byPlace := func(a, b cas.PromisedPlace) int {
-		return cmp.Or(cmp.Compare(a.Pack, b.Pack), cmp.Compare(a.Off, b.Off))
-	}
 	slices.SortFunc(wanted, byPlace)
 	wanted = slices.Compact(wanted) // a group has many
 	all := f.places(p)
 	ahead := len(wanted) <= fewParts
-	for i, at := range wanted {
-		if n := len(list) - 1; n >= 0 && wanted[i-1].Pack == at.Pack && at.Off < list[n].end()+maxGap &&
-			endOf(at)-list[n].parts[0].Off <= maxRange {
-			list[n].parts = append(list[n].parts, at)
-			continue
+	for len(wanted) > 0 {
+		pack := wanted[0].Pack
+		n := slices.IndexFunc(wanted, func(at cas.PromisedPlace) bool { return at.Pack != pack })
+		if n < 0 {
+			n = len(wanted)
 		}
-		list = append(list, packRange{packRef(&p.Packs[at.Pack]), []cas.PromisedPlace{at}})
+		list = joinPlaces(list, packRef(&p.Packs[pack]), wanted[:n])
+		wanted = wanted[n:]
 	}
+	list = bridge(list, maxRanges)
 	for i := range list { // what lies in gaps comes, too, and what is near behind
 		r := &list[i]
 		from, to := r.parts[0].Off, r.end()
@@ -237,32 +324,149 @@ func (f *Fetcher) places(p *cas.Promises) [][]cas.PromisedPlace {
 	return list
 }
 
-// fetchRanges asks for ranges, and stores what is in them.
-func fetchRanges(ctx context.Context, repo *lines.Repo, w *cas.Writer, ranges []packRange) error {
+func byPlace(a, b cas.PromisedPlace) int {
+	return cmp.Or(cmp.Compare(a.Pack, b.Pack), cmp.Compare(a.Off, b.Off))
+}
+
+// joinPlaces adds ranges that have places of one pack, which are in order: those that are near come in one.
+func joinPlaces(list []packRange, ref *lines.PackRef, places []cas.PromisedPlace) []packRange {
+	for i, at := range places {
+		if n := len(list) - 1; i > 0 && at.Off < list[n].end()+maxGap && endOf(at)-list[n].parts[0].Off <= maxRange {
+			list[n].parts = append(list[n].parts, at)
+			continue
+		}
+		list = append(list, packRange{ref, []cas.PromisedPlace{at}})
+	}
+	return list
+}
+
+// bridge joins ranges over the smallest gaps between them until they are few.
+func bridge(list []packRange, few int) []packRange {
+	var gaps []uint64
+	gap := func(i int) (n uint64, ok bool) { // before a range, in its pack
+		a, b := &list[i-1], &list[i]
+		return b.parts[0].Off - a.end(), a.parts[0].Pack == b.parts[0].Pack
+	}
+	for i := 1; i < len(list); i++ {
+		if n, ok := gap(i); ok {
+			gaps = append(gaps, n)
+		}
+	}
+	over := min(len(list)-few, len(gaps))
+	if over <= 0 {
+		return list
+	}
+	slices.Sort(gaps)
+	most := gaps[over-1]
+	joined := list[:1:1]
+	for i := 1; i < len(list); i++ {
+		if n, ok := gap(i); ok && n <= most {
+			last := &joined[len(joined)-1]
+			last.parts = append(last.parts, list[i].parts...)
+		} else {
+			joined = append(joined, list[i])
+		}
+	}
+	return joined
+}
+
+// A readRange is a range, and what was read of it.
+type readRange struct {
+	*packRange
+	bytes []byte
+}
+
+// readBatches reads ranges, and calls fn with some at a time, while the next are being read.
+func readBatches(ctx context.Context, repo *lines.Repo, ranges []packRange, fn func([]readRange) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	type result struct {
+		batch []readRange
+		err   error
+	}
+	ready := make(chan result)
+	go func() {
+		defer close(ready)
+		for len(ranges) > 0 {
+			n, size := 0, uint64(0)
+			for n < len(ranges) && (n == 0 || size < maxBatch) {
+				size += ranges[n].end() - ranges[n].parts[0].Off
+				n++
+			}
+			batch, err := readRanges(ctx, repo, ranges[:n])
+			ranges = ranges[n:]
+			select {
+			case ready <- result{batch, err}:
+			case <-ctx.Done():
+			}
+			if err != nil || ctx.Err() != nil {
+				return
+			}
+		}
+	}()
+	defer func() { // nothing goes on behind an error
+		cancel()
+		for range ready {
+		}
+	}()
+	for r := range ready {
+		if err := cmp.Or(r.err, context.Cause(ctx)); err != nil {
+			return err
+		}
+		if err := fn(r.batch); err != nil {
+			return err
+		}
+	}
+	return context.Cause(ctx)
+}
+
+func readRanges(ctx context.Context, repo *lines.Repo, ranges []packRange) ([]readRange, error) {
+	list := make([]readRange, len(ranges))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(fetchers)
 	for i := range ranges {
-		group.Go(func() error {
+		group.Go(func() (err error) {
 			r := &ranges[i]
-			from := r.parts[0].Off
-			b, err := repo.ReadRange(ctx, r.ref, from, r.end()-from)
-			if err != nil {
-				return err
-			}
-			progress.Of(ctx).Count(1, int64(len(b)))
-			for _, at := range r.parts {
-				record, err := repo.OpenPart(ctx, r.ref, at.Off, b[at.Off-from:][:at.Len])
-				if err != nil {
-					return err
-				}
-				if _, err := w.PutParcel(record); err != nil {
-					return &lines.DamageError{Key: r.ref.Key(), Err: err}
-				}
-			}
-			return nil
+			list[i].packRange = r
+			list[i].bytes, err = repo.ReadRange(ctx, r.ref, r.parts[0].Off, r.end()-r.parts[0].Off)
+			progress.Of(ctx).Count(1, int64(len(list[i].bytes)))
+			return err
 		})
 	}
+	return list, group.Wait()
+}
+
+// records calls fn with each record of a range, opened.
+func (r *readRange) records(ctx context.Context, repo *lines.Repo, fn func(record []byte) error) error {
+	for _, at := range r.parts {
+		record, err := repo.OpenPart(ctx, r.ref, at.Off, r.bytes[at.Off-r.parts[0].Off:][:at.Len])
+		if err != nil {
+			return err
+		}
+		if err := fn(record); err != nil {
+			return &lines.DamageError{Key: r.ref.Key(), Err: err}
+		}
+	}
+	return nil
+}
+
+// eachRange calls fn with ranges, several at once.
+func eachRange(batch []readRange, fn func(*readRange) error) error {
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range batch {
+		group.Go(func() error { return fn(&batch[i]) })
+	}
 	return group.Wait()
+}
+
+// putRanges stores what is in ranges.
+func putRanges(ctx context.Context, repo *lines.Repo, w *cas.Writer, batch []readRange) error {
+	return eachRange(batch, func(r *readRange) error {
+		return r.records(ctx, repo, func(record []byte) error {
+			_, err := w.PutParcel(record)
+			return err
+		})
+	})
 }
 
 // Notes returns what the turns of a store were for, as far as that is not here: small contents that
@@ -302,33 +506,190 @@ func FetchAll(ctx context.Context, s *cas.Store, remote string) (n int, err erro
 type EvictResult struct {
 	Objects int   `json:"objects"` // that are at the remote, and not here any more
 	Bytes   int64 `json:"bytes"`   // by so much the store got smaller
+	Read    int64 `json:"read"`    // bytes of the remote that were read to see that they are there
 }
 
 // Evict gives up contents that the remote has, but for those that the newest snapshot of each
 // session needs. All snapshots stay, and what is read of them is fetched. What is only in an entry
 // of the remote, and in none of its packs, stays.
+//
+// Before anything is given up, the remote has said that it keeps it, whoever prunes, and all of it was
+// read there and verified: no length, and no checksum of a server, is believed.
 func Evict(ctx context.Context, s *cas.Store, repo *lines.Repo, remote string, dryRun bool) (*EvictResult, error) {
-	p, err := promisesIn(ctx, repo)
+	return evict(ctx, s, repo, remote, dryRun, pruneWait)
+}
+
+func evict(
+	ctx context.Context, s *cas.Store, repo *lines.Repo, remote string, dryRun bool, patience time.Duration,
+) (*EvictResult, error) {
+	lock, err := layout.Lock(ctx, s.FS(), lockName(remote))
 	if err != nil {
 		return nil, err
 	}
-	for i := range p.packs { // before anything is given up for it
-		ref := packRef(&p.packs[i])
-		if ok, err := repo.HasPack(ctx, ref); err != nil {
-			return nil, err
-		} else if !ok {
-			return nil, &lines.DamageError{Key: ref.Key(), Err: errors.New("it is not as long as it was")}
+	defer lock.Close()
+	for n := 0; ; n++ {
+		x := &evicting{ctx: ctx, s: s, repo: repo, remote: remote, patience: patience,
+			result: new(EvictResult)}
+		err := x.run(dryRun)
+		if pruned := isGone(err) || errors.Is(err, errTakenAway); pruned && n < maxPrunes {
+			continue
+		}
+		return x.result, err
+	}
+}
+
+// evicting is one eviction.
+type evicting struct {
+	ctx    context.Context
+	s      *cas.Store
+	repo   *lines.Repo
+	remote string
+
+	patience time.Duration // with a prune that is under way
+
+	gone   map[store.ID]bool // what is to go from here
+	result *EvictResult
+}
+
+func (x *evicting) run(dryRun bool) error {
+	if _, _, err := x.repo.Refresh(x.ctx); err != nil {
+		return err
+	}
+	f, err := Fetch(x.ctx, x.repo, nil)
+	if err != nil {
+		return err
+	}
+	p, err := promisesIn(x.ctx, x.repo, f)
+	if err != nil {
+		return err
+	}
+	if err := x.choose(p); err != nil || len(x.gone) == 0 {
+		return err
+	}
+	p.only(x.gone)
+	if !dryRun {
+		var on []lines.Leaning
+		for _, l := range f.Lines {
+			if at, ok := l.lastWith(p.has); ok {
+				on = append(on, at)
+			}
+		}
+		if err := newPinner(x.s, x.repo, x.remote, x.patience).keep(x.ctx, on); err != nil {
+			return err
+		}
+		if err := x.verify(p); err != nil {
+			return err
 		}
 	}
-	return evict(ctx, s, remote, p, dryRun)
+	plan, err := x.plan()
+	x.result.Objects = len(x.gone)
+	if err != nil {
+		return err
+	}
+	if x.result.Bytes = plan.Free; dryRun {
+		return nil
+	}
+	if err := x.s.AddPromises(x.ctx, x.remote, p.packs, p.places); err != nil {
+		return err
+	}
+	_, err = x.s.Prune(x.ctx, plan)
+	return err
+}
+
+// choose finds what may go from here.
+func (x *evicting) choose(p *promising) error {
+	needed, err := neededNow(x.ctx, x.s)
+	if err != nil {
+		return err
+	}
+	x.gone = make(map[store.ID]bool)
+	for id := range p.places {
+		if needed[id] {
+			continue
+		}
+		if ok, err := x.s.Has(id); err != nil {
+			return err
+		} else if ok {
+			x.gone[id] = true
+		}
+	}
+	return nil
+}
+
+// verify reads all that is to go from here where the remote has it. The error is a
+// [*lines.DamageError] if anything is not what was put there.
+func (x *evicting) verify(p *promising) error {
+	var ranges []packRange
+	byPack := make([][]cas.PromisedPlace, len(p.packs))
+	for _, at := range p.places {
+		byPack[at.Pack] = append(byPack[at.Pack], at)
+	}
+	for i, list := range byPack {
+		slices.SortFunc(list, byPlace)
+		ranges = joinPlaces(ranges, packRef(&p.packs[i]), slices.Compact(list))
+	}
+	seen := make(map[store.ID]bool)
+	var mu sync.Mutex // guards seen
+	progress.Of(x.ctx).Begin(progress.Phase{Name: "verifying", Unit: "range", Items: int64(len(ranges))})
+	err := readBatches(x.ctx, x.repo, ranges, func(batch []readRange) error {
+		return eachRange(batch, func(r *readRange) error {
+			return r.records(x.ctx, x.repo, func(record []byte) error {
+				mu.Lock()
+				x.result.Read += int64(len(record))
+				mu.Unlock()
+				return verifyParcel(record, func(id store.ID) {
+					mu.Lock()
+					seen[id] = true
+					mu.Unlock()
+				})
+			})
+		})
+	})
+	if err != nil {
+		return err
+	}
+	for id, at := range p.places {
+		if !seen[id] {
+			return &lines.DamageError{Key: packRef(&p.packs[at.Pack]).Key(),
+				Err: fmt.Errorf("its index says that it has %s, and it has not", id.Short())}
+		}
+	}
+	return nil
+}
+
+// verifyParcel calls fn with the objects in a record, whose bytes are those of their IDs. What a list of chunks
+// stands for is verified by the chunks.
+func verifyParcel(record []byte, fn func(store.ID)) error {
+	q, err := cas.ReadParcel(record)
+	if err != nil {
+		return err
+	}
+	return q.Data(func(o cas.ParcelObject, data []byte) error {
+		if !q.IsChunkList() && object.Hash(object.Kind(o.Kind), data) != o.ID {
+			return fmt.Errorf("content does not hash to %s", o.ID.Short())
+		}
+		fn(o.ID)
+		return nil
+	})
+}
+
+func (x *evicting) plan() (*cas.PrunePlan, error) {
+	marker := audit.NewMarker(x.s)
+	plan, err := x.s.PlanPrune(x.ctx, &cas.PruneOptions{Evict: x.gone, Thorough: true, Alone: true,
+		Mark: func(ctx context.Context, live *cas.Live, snap *store.Snapshot) error {
+			return marker.MarkSnapshot(ctx, live, snap)
+		}})
+	if err != nil {
+		return nil, err
+	}
+	if list := marker.Problems(); len(list) > 0 { // what else is lost is not known then
+		return nil, fmt.Errorf("%q: %w: repair the store first", list[0].Path, list[0].Err)
+	}
+	return plan, nil
 }
 
 // promisesIn returns what a remote has in packs that entries name.
-func promisesIn(ctx context.Context, repo *lines.Repo) (*promising, error) {
-	f, err := Fetch(ctx, repo, nil)
-	if err != nil {
-		return nil, err
-	}
+func promisesIn(ctx context.Context, repo *lines.Repo, f *Fetched) (*promising, error) {
 	var refs []lines.PackRef
 	seen := make(map[string]bool)
 	for _, l := range f.Lines {
@@ -352,48 +713,13 @@ func promisesIn(ctx context.Context, repo *lines.Repo) (*promising, error) {
 	return p, nil
 }
 
-func evict(ctx context.Context, s *cas.Store, remote string, p *promising, dryRun bool) (*EvictResult, error) {
-	needed, err := neededNow(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	gone := make(map[store.ID]bool)
-	for id := range p.places {
-		if needed[id] {
-			continue
-		}
-		if ok, err := s.Has(id); err != nil {
-			return nil, err
-		} else if ok {
-			gone[id] = true
-		}
-	}
-	marker := audit.NewMarker(s)
-	plan, err := s.PlanPrune(ctx, &cas.PruneOptions{Evict: gone, Thorough: true, Alone: true,
-		Mark: func(ctx context.Context, live *cas.Live, snap *store.Snapshot) error {
-			return marker.MarkSnapshot(ctx, live, snap)
-		}})
-	if err != nil {
-		return nil, err
-	}
-	if list := marker.Problems(); len(list) > 0 { // what else is lost is not known then
-		return nil, fmt.Errorf("%q: %w: repair the store first", list[0].Path, list[0].Err)
-	}
-	r := &EvictResult{Objects: len(gone), Bytes: plan.Free}
-	if dryRun || len(gone) == 0 {
-		return r, nil
-	}
-	if err := s.AddPromises(ctx, remote, p.packs, p.places); err != nil {
-		return nil, err
-	}
-	_, err = s.Prune(ctx, plan)
-	return r, err
-}
-
 // neededNow returns the contents that the newest snapshot of each session needs, and all notes.
 func neededNow(ctx context.Context, s *cas.Store) (map[store.ID]bool, error) {
 	live, marker := s.NewLive(), audit.NewMarker(s)
 	for snap, err := range s.Sessions(ctx) {
+		if err == nil && (snap.Kind == history.KindIntent || snap.Kind == history.KindEditIntent) {
+			err = fmt.Errorf("session %q: a restore, or an edit, was cut off: what it takes must be here", snap.Session)
+		}
 		if err == nil && !snap.Pruned && !history.IsEdit(snap) {
 			err = marker.MarkSnapshot(ctx, live, snap)
 		}

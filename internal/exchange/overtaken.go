@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -65,10 +66,7 @@ func (p *Pusher) isSure(ctx context.Context, session string, at *lines.Position)
 	if at == nil {
 		return true, nil
 	}
-	patience := p.patience
-	if patience == 0 {
-		patience = pruneWait
-	}
+	patience := cmp.Or(p.patience, pruneWait)
 	for start := time.Now(); ; {
 		l := p.Repo.Ledger()
 		e, _, _, err := p.Repo.Entry(ctx, p.Repo.DirOf(session), *at)
@@ -82,21 +80,25 @@ func (p *Pusher) isSure(ctx context.Context, session string, at *lines.Position)
 		case l.Open == nil || l.IsGoing(at.Line) || e.Void:
 			return false, nil
 		}
-		if time.Since(start) > patience {
-			if err := p.Repo.Withdraw(ctx, l, [16]byte(p.Store.RawID())); err != nil {
-				return false, err
-			}
-			continue
-		}
-		select {
-		case <-ctx.Done():
-			return false, context.Cause(ctx)
-		case <-time.After(min(patience, time.Second)):
-		}
-		if _, _, err := p.Repo.Refresh(ctx); err != nil {
+		if err := outlast(ctx, p.Repo, patience, time.Since(start), p.Store.RawID()); err != nil {
 			return false, err
 		}
 	}
+}
+
+// outlast waits for the end of a prune that is under way, a second at most, or withdraws it if one has
+// waited long enough.
+func outlast(ctx context.Context, repo *lines.Repo, patience, waited time.Duration, by [16]byte) error {
+	if waited > patience {
+		return repo.Withdraw(ctx, repo.Ledger(), by)
+	}
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(min(patience, time.Second)):
+	}
+	_, _, err := repo.Refresh(ctx)
+	return err
 }
 
 // isGone reports whether an object is not there.

@@ -29,6 +29,10 @@ type PruneOptions struct {
 	Sessions []string
 	// Forget are contents that go from all lines.
 	Forget []store.ID
+	// Left has go, too, what stores have left there and have not said again for so long; 0: none of it goes.
+	Left time.Duration
+	// Pins are lines that say so, and that go.
+	Pins []lines.Line
 	// Anew has all that stays written again, with the newest key.
 	Anew bool
 
@@ -43,6 +47,7 @@ type PrunePlan struct {
 	Packs   int   `json:"packs"`   // that go
 	Bytes   int64 `json:"bytes"`   // of entries and packs that go, as far as it is known
 	Anew    int   `json:"anew"`    // lines that are written anew
+	Left    int   `json:"left"`    // lines that would go, and stay for what stores have left in them
 
 	repo   *lines.Repo
 	opts   *PruneOptions
@@ -139,12 +144,27 @@ func (p *PrunePlan) choose() map[lines.Line]bool {
 	for _, s := range p.opts.Sessions {
 		dirs[p.repo.DirOf(s)] = true
 	}
-	old := time.Now().Add(-p.opts.Older).Unix()
-	for line, k := range p.found.lines {
-		isOld := p.opts.Older > 0 && k.Newest != 0 && k.Newest < old && !k.Named
-		going[line] = isOld || dirs[k.Dir]
+	isOlder := func(k *lines.Kept, age time.Duration) bool {
+		return age > 0 && k.Newest != 0 && k.Newest < time.Now().Add(-age).Unix()
 	}
-	return closed(p.found.lines, going)
+	pins := p.repo.DirOf(lines.PinSession)
+	for line, k := range p.found.lines {
+		if k.Dir == pins {
+			going[line] = len(k.On) == 0 || isOlder(k, p.opts.Left) || slices.Contains(p.opts.Pins, line)
+		} else {
+			going[line] = isOlder(k, p.opts.Older) && !k.Named || dirs[k.Dir]
+		}
+	}
+	rest := closed(p.found.lines, going)
+	for line, k := range p.found.lines { // but for pins, what more would go?
+		going[line] = going[line] || k.Dir == pins
+	}
+	for line := range closed(p.found.lines, going) {
+		if !rest[line] && p.found.lines[line].Dir != pins {
+			p.Left++
+		}
+	}
+	return rest
 }
 
 // closed returns those of some lines on which no other counts that stays.
@@ -244,7 +264,7 @@ func lookAt(ctx context.Context, repo *lines.Repo, ledger *lines.Ledger, g *line
 	next := uint64(0)
 	if was := ledger.Kept[g.Line]; was != nil && was.Dir == g.Dir {
 		*k = *was
-		k.Packs, k.Void = slices.Clone(was.Packs), slices.Clone(was.Void)
+		k.On, k.Packs, k.Void = slices.Clone(was.On), slices.Clone(was.Packs), slices.Clone(was.Void)
 		next = was.Last + 1
 	}
 	if len(g.Entries) == 0 {
@@ -295,6 +315,13 @@ func note(k *lines.Kept, repo *lines.Repo, e *lines.Entry, at lines.Position) er
 		return nil
 	}
 	k.Packs = append(k.Packs, e.Packs...)
+	if e.Pin != nil { // it stands for those before
+		k.On, k.Newest = nil, e.Pin.Time
+		for i := range e.Pin.On {
+			on := &e.Pin.On[i]
+			k.On = append(k.On, lines.On{Dir: repo.DirOf(on.Session), Line: on.Line, Entry: on.Entry})
+		}
+	}
 	if o := e.Opening; o != nil && o.Base != nil {
 		k.On = append(k.On, lines.On{Dir: k.Dir, Line: o.Base.Line, Entry: o.Base.Entry})
 	}

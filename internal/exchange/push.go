@@ -84,6 +84,9 @@ func (p *Pusher) Push(ctx context.Context, sessions ...string) (*PushResult, err
 	if err == nil {
 		err = KeepHeld(ctx, p.Store.FS(), p.Name, p.Repo)
 	}
+	if err == nil {
+		err = p.pinner().renew(ctx)
+	}
 	last := LastOf(p.Store.FS(), p.Name)
 	last.Version, last.Tried, last.Err = stateVersion, time.Now(), ""
 	switch {

@@ -80,7 +80,8 @@ func Remove(ctx context.Context, s *cas.Store, name string) error {
 			return cmp.Or(err, fmt.Errorf("remote %q: %w: %d of them", name, ErrPromised, n))
 		}
 		var errs []error
-		for _, f := range []string{"config", "lines", "last", "held", "promised"} { // without config it is none
+		// Without config it is none.
+		for _, f := range []string{"config", "lines", "last", "held", "pinned", "promised"} {
 			if err := fsys.Remove(path.Join(dirName, name, f)); !errors.Is(err, fs.ErrNotExist) {
 				errs = append(errs, err)
 			}

@@ -92,7 +92,19 @@ type Entry struct {
 	// it is as it was put.
 	Was [32]byte
 
+	Pin *Pin // what its writer has left there; nil: it is of a session
+
 	Void bool // it does not count: see [Ledger.Counts]. It is not in the entry
+}
+
+// PinSession is what the lines of pins have as their session. None is called so.
+const PinSession = " pins"
+
+// A Pin says what a store has left in a remote, and has not itself: no prune takes it away. It stands for all that
+// its line has said before.
+type Pin struct {
+	Time int64     // when it was said, Unix seconds
+	On   []Leaning // entries: what their lines have up to them
 }
 
 // A LogPart is a piece of the log that a runtime keeps of a session: what it has from an offset on,
@@ -118,6 +130,8 @@ const (
 	tagObjects    = 12
 	tagForgotten  = 13
 	tagWas        = 14
+	tagPin        = 15
+	tagPinned     = 16
 
 	tagLog = 129 // who does not know it passes it over
 )
@@ -148,7 +162,7 @@ func (e *Entry) body() []byte {
 		b = field(b, tagWorktree, []byte(o.Worktree))
 		b = field(b, tagRoot, []byte(o.Root))
 		if l := o.Leans; l != nil {
-			b = field(b, tagLeans, l.Line[:], number(l.Entry), l.Hash[:], []byte(l.Session))
+			b = field(b, tagLeans, l.bytes())
 		}
 	}
 	for _, r := range e.Records {
@@ -172,10 +186,28 @@ func (e *Entry) body() []byte {
 	if e.Was != [32]byte{} {
 		b = field(b, tagWas, e.Was[:])
 	}
+	if e.Pin != nil {
+		b = field(b, tagPin, number(uint64(e.Pin.Time)))
+		for i := range e.Pin.On {
+			b = field(b, tagPinned, e.Pin.On[i].bytes())
+		}
+	}
 	if e.Log != nil {
 		b = field(b, tagLog, number(e.Log.Off), e.Log.Text)
 	}
 	return b
+}
+
+func (l *Leaning) bytes() []byte {
+	b := append(append([]byte(nil), l.Line[:]...), number(l.Entry)...)
+	return append(append(b, l.Hash[:]...), l.Session...)
+}
+
+func parseLeaning(v []byte) (*Leaning, error) {
+	if len(v) < 56 {
+		return nil, errBody
+	}
+	return &Leaning{string(v[56:]), Position{Line(v[:16]), le.Uint64(v[16:]), [32]byte(v[24:56])}}, nil
 }
 
 // packRefSize is how long the bytes of a PackRef are.
@@ -213,6 +245,7 @@ func parseBody(b []byte) (*Entry, error) {
 		}
 	}
 	once := seen[tagGeneration] == 1 && seen[tagObjects] <= 1 && seen[tagWas] <= 1 && seen[tagLog] <= 1 &&
+		seen[tagPin] <= 1 &&
 		(seen[tagWas] == 0) == (e.Was == [32]byte{})
 	for tag := uint8(tagBase); tag <= tagLeans; tag++ {
 		mayLack := tag == tagBase || tag == tagLeans
@@ -229,7 +262,7 @@ func parseBody(b []byte) (*Entry, error) {
 
 func (e *Entry) parseField(o *Opening, tag uint8, v []byte) error {
 	want := map[uint8]int{tagGeneration: 8, tagBase: 56, tagStore: 16, tagName: 32, tagPack: packRefSize, tagLost: 32,
-		tagForgotten: 32, tagWas: 32}
+		tagForgotten: 32, tagWas: 32, tagPin: 8}
 	if n, ok := want[tag]; ok && len(v) != n {
 		return errBody
 	}
@@ -247,10 +280,9 @@ func (e *Entry) parseField(o *Opening, tag uint8, v []byte) error {
 	case tagRoot:
 		o.Root = string(v)
 	case tagLeans:
-		if len(v) < 56 {
-			return errBody
-		}
-		o.Leans = &Leaning{string(v[56:]), Position{Line(v[:16]), le.Uint64(v[16:]), [32]byte(v[24:56])}}
+		var err error
+		o.Leans, err = parseLeaning(v)
+		return err
 	case tagRecord:
 		if len(v) < 8 {
 			return errBody
@@ -273,8 +305,25 @@ func (e *Entry) parseField(o *Opening, tag uint8, v []byte) error {
 		e.Objects = bytes.Clone(v)
 	case tagForgotten:
 		e.Forgotten = append(e.Forgotten, [32]byte(v))
+	default:
+		return e.parseMore(tag, v)
+	}
+	return nil
+}
+
+// parseMore reads the fields that are not of every entry.
+func (e *Entry) parseMore(tag uint8, v []byte) error {
+	switch tag {
 	case tagWas:
 		e.Was = [32]byte(v)
+	case tagPin:
+		e.Pin = &Pin{Time: int64(le.Uint64(v))}
+	case tagPinned:
+		on, err := parseLeaning(v)
+		if err != nil || e.Pin == nil {
+			return errBody
+		}
+		e.Pin.On = append(e.Pin.On, *on)
 	case tagLog:
 		if len(v) < 8 {
 			return errBody

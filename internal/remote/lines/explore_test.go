@@ -1,6 +1,7 @@
 package lines
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"hash/maphash"
@@ -30,6 +31,7 @@ const (
 // mEntry is an entry of a line, and its pack, which is put before.
 type mEntry struct {
 	put, pack      bool
+	pin            bool // its line says what a keeper has left there, and does not go by itself
 	gen            uint8
 	base, baseN    uint8 // none: it goes on from nothing
 	turns, has     uint8 // masks: turns that it says, contents that its pack has
@@ -45,7 +47,7 @@ type mRecord struct {
 	void   [mLines]uint8 // masks
 }
 
-// mActor is a writer, a prune, a reader or one who rotates.
+// mActor is a writer, a prune, a reader, one who rotates, or one who leaves contents there.
 type mActor struct {
 	role, pc, known uint8
 
@@ -85,13 +87,14 @@ const (
 	aPruner
 	aReader
 	aRotator
+	aKeeper
 )
 
 // mMistakes are what somebody could get wrong.
 type mMistakes struct {
 	noHeed, noAnnounce, oldSure, noGrowth, noClosure, noComplete, deletesEarly, deletesNew, noVoid, keepsDead,
 	doneAnyway, noRestartHeed, packOfBefore, sendsForgotten, noRetry, foldKeepsSecret, voidsForgotten,
-	keysHideDone bool
+	keysHideDone, noPin, pinBesidePrune, noPinHeed, oldSurvey, prunesPins bool
 }
 
 // An mTrace is how a state came about, last step first.
@@ -306,7 +309,7 @@ func (w *mWorld) wrong(s *mState) string {
 	if lost := s.acked &^ s.lost &^ w.recoverable(s, s.newest); lost != 0 {
 		return fmt.Sprintf("turns %06b are lost", lost)
 	}
-	if why := w.broken(s); why != "" {
+	if why := cmp.Or(w.broken(s), w.left(s)); why != "" {
 		return why
 	}
 	if s.gone > 0 {
@@ -330,6 +333,8 @@ func (w *mWorld) step(s mState, i int) {
 		w.pruner(s, i)
 	case aReader:
 		w.reader(s, i)
+	case aKeeper:
+		w.keeper(s, i)
 	case aRotator:
 		if s.newest < mLedger {
 			s.ledger[s.newest] = mRecord{kind: kindKeys}
@@ -636,7 +641,7 @@ func (s *mState) tip(known, line uint8) uint8 {
 // going returns the lines of a mask, but for those on which others count that stay.
 func (s *mState) going(mask uint8, tip *[mLines]uint8) uint8 {
 	for line, n := range tip {
-		if n == none {
+		if n == none || s.lines[line][0].pin {
 			mask &^= 1 << line
 		}
 	}
@@ -816,6 +821,70 @@ func (w *mWorld) reader(s mState, i int) {
 	}
 }
 
+// A keeper has what line 0 has, and gives it up: 0 reads the ledger, 1 finds out what is there, 2 says that it is
+// to be kept, as an entry of a line of its own that counts on it, 3 heeds, 4 has given it up.
+func (w *mWorld) keeper(s mState, i int) {
+	a := &s.actors[i]
+	switch a.pc {
+	case 0:
+		if _, _, open, _ := s.rule(s.newest); open != nil && !w.mist.pinBesidePrune {
+			if s.newest < mLedger { // it waits, and then withdraws the prune
+				s.ledger[s.newest] = mRecord{kind: kindWithdraw}
+				s.newest++
+				w.push(s)
+			}
+			return
+		}
+		a.known, a.pc = s.newest, 1
+		w.push(s)
+	case 1:
+		if a.baseN = s.tip(a.known, 0); a.baseN == none || !s.counts(a.known, 0, a.baseN) {
+			a.role = aNone // it keeps what it has
+			w.push(s)
+			return
+		}
+		a.conf, a.pc = s.need[bits.Len8(s.lines[0][a.baseN].turns)-1], 2
+		if w.mist.noPin {
+			a.pc = 4
+		}
+		w.push(s)
+	case 2:
+		line, ok := s.newLine()
+		if !ok {
+			return
+		}
+		if a.known != s.newest && w.mist.oldSurvey { // what was found is of before
+			a.known = s.newest
+		}
+		a.line = line
+		s.lines[line][0] = mEntry{put: true, pin: !w.mist.prunesPins, gen: a.known, base: 0, baseN: a.baseN}
+		a.pc = 3
+		w.push(s)
+	case 3:
+		if a.pc = 4; a.known != s.newest && !w.mist.noPinHeed {
+			_, _, open, at := s.rule(s.newest)
+			if open != nil && at > a.known || !s.counts(s.newest, a.line, 0) {
+				a.pc = 0
+			}
+		}
+		w.push(s)
+	}
+}
+
+// left returns what keepers have given up, and is not there.
+func (w *mWorld) left(s *mState) string {
+	for i := range s.actors {
+		a := &s.actors[i]
+		if a.role != aKeeper || a.pc != 4 {
+			continue
+		}
+		if has, ok := w.avail(s, s.newest, 0, a.baseN, 0); !ok || a.conf&^has != 0 || !s.counts(s.newest, 0, 0) {
+			return "what was left there is gone"
+		}
+	}
+	return ""
+}
+
 func mWriter(first, turns uint8) mActor {
 	a := mActor{role: aWriter, first: first, turns: turns}
 	if first == 1 { // who has written turn 0: it knows the ledger of then
@@ -828,6 +897,7 @@ var (
 	mPruner  = mActor{role: aPruner}
 	mReader  = mActor{role: aReader}
 	mRotator = mActor{role: aRotator}
+	mKeeper  = mActor{role: aKeeper}
 )
 
 // mWorlds returns the worlds; those from the second list are large.
@@ -847,6 +917,7 @@ func mWorlds() (small, large []*mWorld) {
 		{name: "one is killed and begins again", actors: []mActor{own, b(2, 1), mPruner}, going: some, restart: true},
 		{name: "one forgets beside a clone", actors: []mActor{b(2, 2), mPruner}, going: []uint8{0}, forget: true},
 		{name: "one forgets beside the owner", actors: []mActor{own, mReader, mPruner}, going: some, forget: true},
+		{name: "one leaves contents, two prune", actors: []mActor{mKeeper, mPruner, mPruner}, going: all},
 		{name: "keys are rotated", actors: []mActor{b(2, 1), mRotator, mPruner}, going: some},
 	}
 	large = []*mWorld{
@@ -857,6 +928,10 @@ func mWorlds() (small, large []*mWorld) {
 		{name: "the owner and a clone, two prunes", actors: []mActor{own, b(2, 1), mPruner, mPruner}, going: some},
 		{name: "a clone of two turns, two prunes", actors: []mActor{b(2, 2), mPruner, mPruner}, going: all},
 		{name: "the owner, a clone, a reader, a prune", actors: []mActor{own, b(2, 2), mReader, mPruner}, going: all},
+		{name: "one leaves contents beside a clone, two prune", actors: []mActor{b(2, 1), mKeeper, mPruner, mPruner},
+			going: all},
+		{name: "one leaves contents beside a rotation",
+			actors: []mActor{mKeeper, mRotator, mPruner, mPruner}, going: some},
 		{name: "two forget", actors: []mActor{own, b(2, 1), mPruner, mPruner}, going: []uint8{0}, forget: true},
 		{name: "the owner, a clone, a rotation, a prune",
 			actors: []mActor{own, b(2, 1), mRotator, mPruner}, going: some},
@@ -908,6 +983,12 @@ func TestProtocolMistakes(t *testing.T) {
 		{"a reader does not begin again", "one forgets beside the owner", mMistakes{noRetry: true}},
 		{"what did not count counts after the next prune", "the owner goes on, two prune",
 			mMistakes{voidsForgotten: true}},
+		{"what is left there is not said", "one leaves contents, two prune", mMistakes{noPin: true}},
+		{"what says so goes by itself", "one leaves contents, two prune", mMistakes{prunesPins: true}},
+		{"it is said beside a prune", "one leaves contents, two prune", mMistakes{pinBesidePrune: true}},
+		{"who says it does not ask the ledger behind it", "one leaves contents, two prune",
+			mMistakes{noPinHeed: true}},
+		{"it is said of what was there before a prune", "one leaves contents, two prune", mMistakes{oldSurvey: true}},
 		{"a rotation hides a prune", "keys are rotated", mMistakes{keysHideDone: true}},
 	} {
 		small, large := mWorlds()

@@ -192,12 +192,6 @@ func (r *Repo) readPack(ctx context.Context, ref *PackRef, b []byte, fn func(rec
 	return err
 }
 
-// HasPack reports whether a pack is there, and as long as it has to be.
-func (r *Repo) HasPack(ctx context.Context, ref *PackRef) (bool, error) {
-	n, err := r.b.Stat(ctx, ref.Key())
-	return err == nil && uint64(n) == ref.Size, err
-}
-
 // An IndexPart is what the index of a pack says of one part.
 type IndexPart struct {
 	Off  uint64 // of the sealed part
