@@ -2,12 +2,15 @@ package pickaxe
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"iter"
 	"path"
 	"regexp"
 	"regexp/syntax"
+	"slices"
 	"strings"
 
 	"github.com/boocode/filestore/internal/similar"
@@ -36,6 +39,7 @@ type Pattern struct {
 	re     *regexp.Regexp // of a whole text
 	line   *regexp.Regexp // of one line: only [Lines] need it
 	byLine bool           // re may find less than line does: each line is looked at
+	splits bool           // what is found in whole lines is found in a text that has them
 	binary bool
 	mode   Mode
 }
@@ -71,7 +75,8 @@ func Compile(text string, o Options) (*Pattern, error) {
 	}
 	p.line = p.re
 	tree, err := syntax.Parse(flags+text, syntax.Perl)
-	p.byLine = err != nil || hasTextEnds(tree)
+	p.byLine = err != nil || hasAny(tree, isTextEnd)
+	p.splits = p.byLine && p.mode == Lines || err == nil && !hasAny(tree, crossesLines)
 	return p, nil
 }
 
@@ -89,17 +94,30 @@ func causeOf(err error) string {
 	return err.Error()
 }
 
-// hasTextEnds reports whether an expression has an end of the whole text in it.
-func hasTextEnds(re *syntax.Regexp) bool {
-	if re.Op == syntax.OpBeginText || re.Op == syntax.OpEndText {
-		return true
-	}
-	for _, sub := range re.Sub {
-		if hasTextEnds(sub) {
-			return true
+// hasAny reports whether a part of an expression is what is asked for.
+func hasAny(re *syntax.Regexp, is func(*syntax.Regexp) bool) bool {
+	return is(re) || slices.ContainsFunc(re.Sub, func(sub *syntax.Regexp) bool { return hasAny(sub, is) })
+}
+
+// isTextEnd reports whether it is an end of the whole text.
+func isTextEnd(re *syntax.Regexp) bool {
+	return re.Op == syntax.OpBeginText || re.Op == syntax.OpEndText
+}
+
+// crossesLines reports whether what matches it may have the end of a line in it, or depends on
+// what is in other lines.
+func crossesLines(re *syntax.Regexp) bool {
+	switch re.Op {
+	case syntax.OpLiteral:
+		return slices.Contains(re.Rune, '\n')
+	case syntax.OpCharClass:
+		for i := 0; i < len(re.Rune); i += 2 {
+			if re.Rune[i] <= '\n' && '\n' <= re.Rune[i+1] {
+				return true
+			}
 		}
 	}
-	return false
+	return re.Op == syntax.OpAnyChar || isTextEnd(re)
 }
 
 // A tally is what a search remembers of a content.
@@ -111,32 +129,60 @@ type tally struct {
 
 var seed = maphash.MakeSeed()
 
-// tally counts in a content.
-func (p *Pattern) tally(content []byte) (t tally) {
+// tally counts in a content. The error is that the context has ended.
+func (p *Pattern) tally(ctx context.Context, content []byte) (t tally, err error) {
 	switch {
 	case !p.binary && similar.IsBinary(content):
 	case p.mode == Lines:
-		for line := range p.lines(content) {
+		for line := range p.lines(ctx, content) {
 			t.n++
 			t.sum += maphash.Bytes(seed, line.text)
 		}
 	case p.fixed != nil:
 		t.n = bytes.Count(content, p.fixed)
 	default:
-		for range p.places(content) {
-			t.n++
+		for block := range p.blocks(ctx, content) {
+			t.n += p.places(ctx, block)
 		}
 	}
 	if t.n > 0 {
-		t.first = p.firstLine(content, nil)
+		t.first = p.firstLine(ctx, content, nil)
 	}
-	return t
+	return t, context.Cause(ctx)
+}
+
+// How much is looked at between two looks at whether the search was ended: at 1 MB/s, which
+// expressions can be made to take, a block takes a second. Of matches a few are asked for at once.
+var (
+	blockSize = 1 << 20
+	atOnce    = 256
+)
+
+const mostAtOnce = 1 << 20
+
+// blocks yields a content in pieces of whole lines, if that makes no difference, as long as the
+// search goes on.
+func (p *Pattern) blocks(ctx context.Context, content []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for len(content) > 0 && ctx.Err() == nil {
+			end := len(content)
+			if p.splits && end > blockSize {
+				if i := bytes.IndexByte(content[blockSize:], '\n'); i >= 0 {
+					end = blockSize + i + 1
+				}
+			}
+			if !yield(content[:end]) {
+				return
+			}
+			content = content[end:]
+		}
+	}
 }
 
 // firstLine returns the first line that matches, of those that are not in a set, where equal
 // lines are counted; nil if there is none.
-func (p *Pattern) firstLine(content []byte, but map[string]int) *matched {
-	for line := range p.lines(content) {
+func (p *Pattern) firstLine(ctx context.Context, content []byte, but map[string]int) *matched {
+	for line := range p.lines(ctx, content) {
 		if text := string(line.text); but[text] > 0 {
 			but[text]--
 			continue
@@ -151,19 +197,33 @@ func (p *Pattern) firstLine(content []byte, but map[string]int) *matched {
 	return nil
 }
 
-// places yields where matches are, none of which overlap. No match is empty.
-func (p *Pattern) places(content []byte) func(yield func(at int) bool) {
-	return func(yield func(at int) bool) {
-		for at := 0; ; {
-			from, to := p.next(content[at:])
-			if from < 0 || to > from && !yield(at+from) {
-				return
-			}
-			if at += max(to, from+1); at > len(content) {
-				return
+// places counts matches of the expression, none of which overlap, or are empty. What is before
+// a match counts: ^ is not where the match before has ended.
+func (p *Pattern) places(ctx context.Context, text []byte) (n int) {
+	counted, most := 0, atOnce // up to where, and of how many more is asked
+	for at := 0; ctx.Err() == nil; {
+		list := p.re.FindAllIndex(text[at:], most)
+		for _, m := range list {
+			if at+m[0] >= counted && m[1] > m[0] {
+				n++
 			}
 		}
+		if len(list) < most {
+			break
+		}
+		last := list[len(list)-1]
+		begin := bytes.LastIndexByte(text[at:at+last[0]], '\n') + 1 // of the line of the last one
+		counted = max(counted, at+last[1])
+		switch isWithin := func(m []int) bool { return m[0] < begin && begin < m[1] }; {
+		case begin > 0 && !p.byLine && !slices.ContainsFunc(list, isWithin):
+			at, most = at+begin, atOnce
+		case most < mostAtOnce:
+			most *= 2
+		default: // a line of a million places
+			at, most = counted, atOnce
+		}
 	}
+	return n
 }
 
 // next returns the first match; from is -1 if there is none.
@@ -184,31 +244,46 @@ type matched struct {
 	text   []byte
 }
 
-// lines yields the lines that match. Of places a line is the one at which a match begins.
-func (p *Pattern) lines(content []byte) func(yield func(matched) bool) {
+// lines yields the lines that match, as long as the search goes on. Of places a line is the one
+// at which a match begins.
+func (p *Pattern) lines(ctx context.Context, content []byte) iter.Seq[matched] {
 	return func(yield func(matched) bool) {
 		number := 1
-		for at := 0; at < len(content); {
-			if !p.byLine || p.mode != Lines {
-				from, _ := p.next(content[at:])
-				if from < 0 {
-					return
-				}
-				skipped := content[at : at+from]
-				number += bytes.Count(skipped, newline)
-				at += bytes.LastIndexByte(skipped, '\n') + 1
-			}
-			text := content[at:]
-			if end := bytes.IndexByte(text, '\n'); end >= 0 {
-				text = text[:end]
-			}
-			if p.isLine(text) && !yield(matched{number, text}) {
+		for block := range p.blocks(ctx, content) {
+			if !p.linesOf(block, number, yield) {
 				return
 			}
-			at += len(text) + 1
-			number++
+			if len(block) < len(content) {
+				number += bytes.Count(block, newline)
+			}
 		}
 	}
+}
+
+// linesOf yields the lines of a text that match, of which the first has a number. It reports
+// whether to go on.
+func (p *Pattern) linesOf(content []byte, number int, yield func(matched) bool) bool {
+	for at := 0; at < len(content); {
+		if !p.byLine || p.mode != Lines {
+			from, _ := p.next(content[at:])
+			if from < 0 {
+				break
+			}
+			skipped := content[at : at+from]
+			number += bytes.Count(skipped, newline)
+			at += bytes.LastIndexByte(skipped, '\n') + 1
+		}
+		text := content[at:]
+		if end := bytes.IndexByte(text, '\n'); end >= 0 {
+			text = text[:end]
+		}
+		if p.isLine(text) && !yield(matched{number, text}) {
+			return false
+		}
+		at += len(text) + 1
+		number++
+	}
+	return true
 }
 
 var newline = []byte("\n")

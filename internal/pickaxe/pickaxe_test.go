@@ -32,7 +32,7 @@ func TestLines(t *testing.T) {
 				text = append(text, "aab \n\n"[rnd.IntN(6)])
 			}
 			var got, want []string
-			for line := range p.lines(text) {
+			for line := range p.lines(t.Context(), text) {
 				got = append(got, fmt.Sprint(line.number, string(line.text)))
 			}
 			for i, line := range strings.Split(string(text), "\n") {
@@ -44,10 +44,64 @@ func TestLines(t *testing.T) {
 			if !slices.Equal(got, want) {
 				t.Fatalf("lines of %q that match %q: %q, want %q", text, expr, got, want)
 			}
-			if n := p.tally(text).n; n != len(want) {
+			if n := tallyOf(t, p, text); n != len(want) {
 				t.Fatalf("%q in %q: %d, want %d", expr, text, n, len(want))
 			}
 		}
+	}
+}
+
+func tallyOf(t *testing.T, p *Pattern, text []byte) int {
+	t.Helper()
+	got, err := p.tally(t.Context(), text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got.n
+}
+
+// TestPlaces: there are as many places as one look at the whole text finds, in whatever pieces it
+// is looked at; and once the search is ended nothing is looked at any more.
+func TestPlaces(t *testing.T) {
+	rnd := testseed.Rand(t)
+	size, some := blockSize, atOnce
+	defer func() { blockSize, atOnce = size, some }()
+	for _, expr := range []string{"^a", "a+$", `a\s+b`, "[^a]b", `\Aa`, `b\z`, "a|bb", `\bab\b`, "(?i)A ?B", "(?s)a.b",
+		"b?$"} {
+		p, err := Compile(expr, Options{Regexp: true})
+		if err != nil {
+			continue // it matches the empty text
+		}
+		whole := regexp.MustCompile("(?m)" + expr)
+		for range 500 {
+			blockSize, atOnce = 1+rnd.IntN(8), 1+rnd.IntN(3)
+			var text []byte
+			for range rnd.IntN(40) {
+				text = append(text, "aab \n\n"[rnd.IntN(6)])
+			}
+			want, line := 0, 0
+			for _, m := range whole.FindAllIndex(text, -1) {
+				if m[1] > m[0] {
+					if want++; want == 1 {
+						line = 1 + strings.Count(string(text[:m[0]]), "\n")
+					}
+				}
+			}
+			got, err := p.tally(t.Context(), text)
+			if err != nil || got.n != want || want > 0 && got.first.number != line {
+				t.Fatalf("%q in %q, blocks of %d, %d at once: %+v, %v, want %d, the first in line %d", expr, text,
+					blockSize, atOnce, got, err, want, line)
+			}
+		}
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	p, err := Compile("[ab]", Options{Regexp: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := p.tally(ended, []byte("ab\nab\n")); !errors.Is(err, context.Canceled) || got.n != 0 {
+		t.Errorf("a search that was ended: %+v, %v", got, err)
 	}
 }
 
@@ -67,6 +121,9 @@ func TestCompile(t *testing.T) {
 		{"a", Options{Binary: true}, "a\x00a", 2},
 		{"a", Options{Binary: true, Mode: Lines}, "a\x00a", 0},
 		{`a\b`, Options{Regexp: true}, "a ab a", 2},
+		{`^ `, Options{Regexp: true}, "   a\n b", 2},
+		{`\Aa`, Options{Regexp: true}, "aa", 1},
+		{`^[^,]*,`, Options{Regexp: true}, "a,b,\nc,d", 2},
 		{"", Options{}, "", -1},
 		{"a*", Options{Regexp: true}, "", -1},
 		{"a(", Options{Regexp: true}, "", -1},
@@ -78,7 +135,7 @@ func TestCompile(t *testing.T) {
 			}
 			continue
 		}
-		if got := p.tally([]byte(tt.in)).n; got != tt.want {
+		if got := tallyOf(t, p, []byte(tt.in)); got != tt.want {
 			t.Errorf("%q (%+v) is in %q %d times, want %d", tt.text, tt.o, tt.in, got, tt.want)
 		}
 	}

@@ -233,7 +233,7 @@ func (s *Search) tallyOf(ctx context.Context, e *tree.Entry) (tally, error) {
 	if err != nil {
 		return tally{}, err
 	}
-	return s.pattern.tally(content), nil
+	return s.pattern.tally(ctx, content)
 }
 
 // content returns the content of an entry, nil if there is none.
@@ -373,14 +373,14 @@ func (s *Search) compare(ctx context.Context, c *tree.Difference, old, now *tall
 		before, after = after, before
 	}
 	had := make(map[string]int)
-	for line := range p.lines(before) {
+	for line := range p.lines(ctx, before) {
 		had[string(line.text)]++
 	}
-	at = p.firstLine(after, had)
+	at = p.firstLine(ctx, after, had)
 	if at == nil {
-		at = p.firstLine(after, nil)
+		at = p.firstLine(ctx, after, nil)
 	}
-	return true, at, nil
+	return true, at, context.Cause(ctx)
 }
 
 // inEdits reports whether a line that matches is among those by which two texts differ.
