@@ -121,6 +121,14 @@ merge: ## 8,200 merges beside git merge-file, and how long those of long texts t
 blame: build ## blame beside git blame, cold, warm and as a process, of 10,000 turns and as many lines; TURNS=n
 	go test -count=1 -timeout 60m -run 'TestBlameCost$$' ./manager -v -blame.turns $(or $(TURNS),10000) -blame.command $(CURDIR)/snapctl
 
+.PHONY: find
+find: ## find beside git log -S, of 10,000 turns; TURNS=n
+	go test -count=1 -timeout 60m -run 'TestFindCost$$' ./manager -v -find-turns $(or $(TURNS),10000)
+
+.PHONY: bisect
+bisect: ## a step of bisect among 11,478 files: processor time beside a look at each of them, bytes beside those that differ
+	go test -count=1 -run '^$$' -bench 'BenchmarkStep$$' -benchtime 50x ./internal/scratch
+
 .PHONY: web
 web: ## the page of 'snapctl timeline', from web/src into the sources; needs npm, and 'go build' does not
 	cd web && npm ci --no-audit --no-fund --silent && npx tsc --noEmit

@@ -21,6 +21,7 @@ func BenchmarkStep(b *testing.B) {
 		b.Run(fmt.Sprintf("files=11478/changed=%d", changed), func(b *testing.B) {
 			d := &bench{T: new(testing.T), memory: make(memory)}
 			var ids [2]store.ID
+			differ := 0 // bytes of files that do
 			for side := range ids {
 				w := make(world)
 				for i := range 11478 {
@@ -28,8 +29,11 @@ func BenchmarkStep(b *testing.B) {
 					if i%60 == 0 && i/60 < changed {
 						version = side
 					}
-					w[fmt.Sprintf("d%d/e%d/f%d", i%30, i%1500, i)] = fmt.Sprintf("file 644 %d %d%s", i, version,
-						strings.Repeat("text\n", 2000))
+					text := fmt.Sprintf("%d %d%s", i, version, strings.Repeat("text\n", 2000))
+					if version == 1 {
+						differ += len(text)
+					}
+					w[fmt.Sprintf("d%d/e%d/f%d", i%30, i%1500, i)] = "file 644 " + text
 				}
 				ids[side] = d.put(w)
 			}
@@ -52,6 +56,7 @@ func BenchmarkStep(b *testing.B) {
 			}
 			b.ReportMetric(float64((cpu()-before).Microseconds())/1000/float64(n), "cpu-ms/op")
 			b.ReportMetric(float64(bytes)/float64(n), "written-B/op")
+			b.ReportMetric(float64(differ), "differ-B")
 			dir.floor(b)
 		})
 	}
