@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/boocode/filestore/internal/version"
 	"github.com/boocode/filestore/manager"
@@ -74,9 +75,15 @@ func printAgentTrace(_ context.Context, p *place, b *manager.Blame) error {
 	return p.app.printJSON(record)
 }
 
+// maxModelID is how many characters the format has for a model.
+const maxModelID = 250
+
 func contributorOf(o *manager.BlameOwner) agentTraceContributor {
 	switch o.Kind {
 	case "turn":
+		if utf8.RuneCountInString(o.Model) > maxModelID { // a part of it would be another
+			return agentTraceContributor{Type: "ai"}
+		}
 		return agentTraceContributor{"ai", o.Model}
 	case "user":
 		return agentTraceContributor{Type: "human"}
