@@ -64,6 +64,15 @@ func readBisectState(file string) (*bisectState, error) {
 	return st, nil
 }
 
+// isBisecting reports whether a bisect by hand was begun, and not ended.
+func (p *place) isBisecting() (bool, error) {
+	_, err := os.Lstat(p.bisectFile(layout.Worktree.BisectState))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 func (a *app) addBisectByHand(c *cobra.Command) {
 	var f bisectFlags
 	start := &cobra.Command{Use: "start [flags]", Short: "Begin by hand", Args: args(0, 0),

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"time"
@@ -131,10 +130,12 @@ func (p *place) beginBisect(ctx context.Context, f *bisectFlags) (*bisection, er
 	}
 	path := p.bisectFile(layout.Worktree.Bisect)
 	var b *bisection
-	if _, err = os.Lstat(p.bisectFile(layout.Worktree.BisectState)); err == nil {
+	isByHand, err := p.isBisecting()
+	switch {
+	case isByHand:
 		err = refuse("'snapctl bisect log' says how far it is, 'snapctl bisect reset' ends it",
 			"a bisect by hand is under way in %s", words.Quote(p.project.Root))
-	} else {
+	case err == nil:
 		b, err = p.newBisection(ctx, f)
 	}
 	if err == nil {

@@ -108,16 +108,21 @@ func (a *app) printBlame(ctx context.Context, p *place, b *manager.Blame) error 
 	}
 	digits := len(strconv.Itoa(b.Lines))
 	lines, isSeen := bytes.SplitAfter(b.Text, []byte("\n")), isTerminal(a.stdout)
+	if isSeen {
+		columns, _ := a.terminalSize()
+		fitBlame(b, rows, widths, columns*6/10-digits)
+	}
 	for i, r := range b.Ranges {
 		var head strings.Builder
 		for j, cell := range rows[i] {
-			pad := strings.Repeat(" ", widths[j]-width(cell))
+			if widths[j] == 0 {
+				continue
+			}
+			pad := strings.Repeat(" ", widths[j]-width(cell)+2)
 			if j == 1 {
 				cell = a.paint(asName, cell)
 			}
-			if widths[j] > 0 {
-				head.WriteString(cell + pad + "  ")
-			}
+			head.WriteString(cell + pad)
 		}
 		for n := r.Start; n <= r.End; n++ {
 			fmt.Fprintf(a.out, "%s%*d| ", head.String(), digits, n)
@@ -157,6 +162,30 @@ func blameRow(o *manager.BlameOwner, several bool) []string {
 		when = o.Time.Local().Format("2006-01-02 15:04")
 	}
 	return []string{who, o.Entry, when, firstLine(o.Title, maxBlameTitle)}
+}
+
+// fitBlame leaves the file the room that it needs on a terminal: what stands before each line gets so
+// many columns. Who it was and what for are there in any case, cut if they have to be.
+func fitBlame(b *manager.Blame, rows [][]string, widths []int, room int) {
+	const gap = 2
+	widths[0] = min(widths[0], max(room/2, 12))
+	used := widths[0] + gap
+	if widths[3] > 0 {
+		widths[3] = min(widths[3], max(room-used-gap, 12))
+		used += widths[3] + gap
+	}
+	for i, row := range rows {
+		row[0] = fit(row[0], widths[0])
+		if width(row[3]) > widths[3] {
+			row[3] = fitQuoted(b.Ranges[i].Owner.Title, widths[3])
+		}
+	}
+	for _, j := range []int{1, 2} {
+		if used+widths[j]+gap > room {
+			widths[j] = 0
+		}
+		used += widths[j] + gap
+	}
 }
 
 // printPorcelain prints ranges as git blame --porcelain does: what is known of an owner

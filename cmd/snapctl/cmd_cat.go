@@ -26,7 +26,7 @@ func (a *app) catCommand() *cobra.Command {
 			}
 			err := a.cat(cmd, p, []string{"@", args[0]}, raw)
 			if errors.Is(err, store.ErrNotFound) {
-				if _, rerr := p.resolve(cmd.Context(), args[0]); rerr == nil {
+				if _, rerr := p.resolveAsIs(cmd.Context(), args[0]); rerr == nil {
 					err = usageError(cmd, "cat: %q is a REV: name a PATH in it", args[0])
 				}
 			}

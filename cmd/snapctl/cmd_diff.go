@@ -98,7 +98,7 @@ func (p *place) splitArgs(cmd *cobra.Command, args []string) (revs, paths []stri
 		if arg == diskRev || !p.app.areThere(args[i:]) {
 			continue
 		}
-		if _, err := p.resolve(cmd.Context(), arg); errors.Is(err, manager.ErrUnknown) {
+		if _, err := p.resolveAsIs(cmd.Context(), arg); errors.Is(err, manager.ErrUnknown) {
 			return args[:i], args[i:]
 		}
 	}

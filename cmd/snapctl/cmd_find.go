@@ -100,11 +100,11 @@ func (p *place) sinceOf(ctx context.Context, o *manager.FindOptions) error {
 	if o.Since == "" || strings.HasPrefix(o.Since, "@{") {
 		return nil
 	}
-	_, err := p.resolve(ctx, o.Since)
+	_, err := p.resolveAsIs(ctx, o.Since)
 	if _, werr := when.Parse(o.Since, time.Now()); errors.Is(err, manager.ErrUnknown) && werr == nil {
 		o.Since, err = "@{"+o.Since+"}", nil
 	}
-	return err
+	return p.hintNear(ctx, o.Since, err)
 }
 
 // hasSeveralSessions reports whether a number does not say which turn is meant.

@@ -14,9 +14,12 @@ import (
 	"github.com/boocode/filestore/internal/words"
 )
 
+// manCommandName is that of the command that needs all others.
+const manCommandName = "man"
+
 func (a *app) manCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "man [DIR]",
+		Use:   manCommandName + " [DIR]",
 		Short: "Write the manual pages",
 		Args:  args(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -37,6 +36,7 @@ type restoreFlags struct {
 	turns    []string // that are named
 	paths    []string // likewise, as they were typed
 	lines    string   // in place of both: what wrote these
+	ofLines  *jsonLines
 	whenIdle bool
 	always   bool // it is asked before anything is changed, and nothing is changed where nobody can be asked
 }
@@ -187,8 +187,9 @@ func (a *app) restore(cmd *cobra.Command, rev string, args []string, f *restoreF
 		ctx, stop := a.showProgress(cmd.Context())
 		defer stop()
 		r, err := p.m.RestoreFiles(ctx, opts)
+		err = p.hintNearOf(ctx, []string{rev}, err)
 		if errors.Is(err, manager.ErrUnknown) && len(args)+len(f.hunks) == 0 {
-			err = a.explainPath(cmd, p, rev, err)
+			err = p.hintPath(cmd, rev, err)
 		}
 		return r, f.hintOfHunks(err)
 	}
@@ -220,17 +221,6 @@ func (a *app) restore(cmd *cobra.Command, rev string, args []string, f *restoreF
 			pathsDiffer(r.Differing))
 	}
 	return p.printRestore(cmd.Context(), r, err, "undo", f)
-}
-
-// explainPath returns what to say of a REV that is unknown: it may be meant for a path.
-func (a *app) explainPath(cmd *cobra.Command, p *place, rev string, err error) error {
-	path, perr := p.treePath(cmd, rev)
-	if perr != nil || !a.isPathOf(cmd.Context(), p, path) {
-		return err
-	}
-	return &failure{exitUsage, fmt.Errorf("restore: %q is a file: name the REV, too", rev),
-		fmt.Sprintf("'snapctl restore @ %[1]s' makes it what it was at the newest turn; "+
-			"'snapctl log -- %[1]s' lists others", words.Quote(rev))}
 }
 
 // askToOverwrite asks whether files that were named may be overwritten, or deleted,
@@ -344,20 +334,6 @@ func (s *fileStat) inBrackets() string {
 	return fmt.Sprintf(" (+%d -%d lines)", s.Added, s.Deleted)
 }
 
-// isPathOf reports whether a path is in the directory, or in what the session last
-// recorded of it.
-func (a *app) isPathOf(ctx context.Context, p *place, path string) bool {
-	if _, err := os.Lstat(filepath.Join(p.m.Project().Root, path)); err == nil {
-		return true
-	}
-	point, err := p.m.Resolve(ctx, "@")
-	if err != nil {
-		return false
-	}
-	_, err = trees.Lookup(ctx, p.store, point.State.Tree, path)
-	return err == nil
-}
-
 func pathsDiffer(n int) string {
 	if n == 1 {
 		return "1 path differs"
@@ -463,7 +439,7 @@ func (p *place) agree(ctx context.Context, f *restoreFlags,
 		return preview, nil
 	}
 	if a.flags.json {
-		err = a.printJSON(preview)
+		err = a.printResult(preview, f)
 	} else {
 		p.printItems(ctx, preview, f, func(rollback.Item) bool { return true })
 	}
@@ -746,7 +722,7 @@ func (p *place) printRestore(ctx context.Context, r *manager.RestoreResult, err 
 		a.tell("warning: %v", err)
 	}
 	if a.flags.json {
-		if err := a.printJSON(r); err != nil {
+		if err := a.printResult(r, f); err != nil {
 			return err
 		}
 	} else {

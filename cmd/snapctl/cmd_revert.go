@@ -84,7 +84,8 @@ func (a *app) revert(cmd *cobra.Command, f *restoreFlags) error {
 			shown, stop := a.showProgress(ctx)
 			r, err := p.m.Revert(shown, opts)
 			stop()
-			if err = f.hintOfHunks(err); len(f.hunks) == 0 && errors.Is(err, manager.ErrNothing) {
+			err = f.hintOfHunks(p.hintNearOf(ctx, f.turns, err))
+			if len(f.hunks) == 0 && errors.Is(err, manager.ErrNothing) {
 				err = &failure{exitRefused, err, "'snapctl log' lists turns, and says which are taken back"}
 			}
 			if !f.whenIdle || !errors.Is(err, manager.ErrTurnOpen) {

@@ -46,7 +46,8 @@ type statusAnswer struct {
 	Session          string        `json:"session"`
 	TurnOpen         bool          `json:"turnOpen"`
 	RestoreCutOff    bool          `json:"restoreCutOff"`
-	Marked           []string      `json:"marked"` // files with markers of conflicts; null: not known
+	Bisecting        bool          `json:"bisecting"` // by hand
+	Marked           []string      `json:"marked"`    // files with markers of conflicts; null: not known
 	NotCaptured      reasonCounts  `json:"notCaptured"`
 }
 
@@ -117,19 +118,18 @@ func (p *place) endStatus(ctx context.Context, before, disk *manager.Point, list
 	if err != nil {
 		return err
 	}
-	marked, err := p.m.Marked(ctx)
-	switch {
-	case context.Cause(ctx) != nil:
+	bisecting, err := p.isBisecting()
+	if err != nil {
 		return err
-	case err != nil: // the rest is known all the same
-		a.tell("warning: it is not known which files have markers of conflicts: %v", err)
-	case marked == nil:
-		marked = []string{}
+	}
+	marked, err := p.marked(ctx)
+	if err != nil {
+		return err
 	}
 	if a.flags.json {
 		j := &statusAnswer{SnapshotTreeHash: before.State.Tree, EntryID: words.OrNull(before.EntryID),
 			DiskTreeHash: disk.State.Tree, Session: p.m.Session(), TurnOpen: slices.Contains(open, p.m.Session()),
-			RestoreCutOff: cutOff, Marked: marked, NotCaptured: left.counts}
+			RestoreCutOff: cutOff, Bisecting: bisecting, Marked: marked, NotCaptured: left.counts}
 		if list.Len() > 0 {
 			j.Diff = list
 		}
@@ -149,6 +149,10 @@ func (p *place) endStatus(ctx context.Context, before, disk *manager.Point, list
 			}
 		}
 		a.noteMarked(marked)
+		if bisecting {
+			a.note("a bisect by hand was not ended: 'snapctl bisect log' says how far it is, " +
+				"'snapctl bisect reset' ends it")
+		}
 	}
 	if cutOff {
 		a.tell("warning: %v; %s", manager.ErrCutOff, hintCutOff)
@@ -158,6 +162,22 @@ func (p *place) endStatus(ctx context.Context, before, disk *manager.Point, list
 		a.tell("warning: %v; %s", manager.ErrEditCutOff, hintEditCutOff)
 	}
 	return nil
+}
+
+// marked returns the files that have markers of conflicts; nil: it is not known which, and the rest
+// is known all the same.
+func (p *place) marked(ctx context.Context) ([]string, error) {
+	list, err := p.m.Marked(ctx)
+	switch {
+	case context.Cause(ctx) != nil:
+		return nil, err
+	case err != nil:
+		p.app.tell("warning: it is not known which files have markers of conflicts: %v", err)
+		return nil, nil
+	case list == nil:
+		list = []string{}
+	}
+	return list, nil
 }
 
 // noteMarked names files that have markers of conflicts.

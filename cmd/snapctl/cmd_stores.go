@@ -11,6 +11,7 @@ import (
 
 	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/places"
+	"github.com/boocode/filestore/internal/when"
 	"github.com/boocode/filestore/internal/words"
 )
 
@@ -107,8 +108,14 @@ func (a *app) printStore(s *places.StoreInfo) error {
 	if s.Project != "" {
 		project = words.Quote(s.Project)
 	}
+	room := 19
+	if isTerminal(a.stdout) {
+		if room = 13; !s.LastUsed.IsZero() {
+			last = when.Ago(s.LastUsed, time.Now())
+		}
+	}
 	presence := a.paint(presenceColours[s.Presence], fmt.Sprintf("%-9s", s.Presence))
-	fmt.Fprintf(a.out, "%s  %7s  %-19s  %-12s  %-9s  %s\n", a.paint(asName, s.Name[:8]), words.Size(s.Bytes), last,
+	fmt.Fprintf(a.out, "%s  %7s  %-*s  %-12s  %-9s  %s\n", a.paint(asName, s.Name[:8]), words.Size(s.Bytes), room, last,
 		words.Count(s.Sessions, "session"), presence, project)
 	if s.MovedTo != "" {
 		fmt.Fprintf(a.out, "          is probably %s now; to continue its history there: snapctl --root %s adopt\n",

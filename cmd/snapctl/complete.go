@@ -323,7 +323,7 @@ func (c *completing) pathsAt(ctx context.Context, rev string, disk bool) error {
 
 // namesAt adds the names in a directory of a revision, and whether each is of a directory.
 func (c *completing) namesAt(ctx context.Context, rev, dir string, isDir map[string]bool) error {
-	point, err := c.resolve(ctx, rev)
+	point, err := c.resolveAsIs(ctx, rev)
 	if err != nil {
 		return err
 	}

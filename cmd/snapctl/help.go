@@ -54,6 +54,9 @@ func (a *app) pageHelp(root *cobra.Command) {
 	print := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
 		a.prepare(cmd) // --help comes before it; what is wrong is for a command to say
+		if root.Long == "" {
+			addHelp(root, root.Name())
+		}
 		a.paged(func(cmd *cobra.Command, args []string) error {
 			print(cmd, args)
 			return nil

@@ -41,3 +41,42 @@ func TestHelp(t *testing.T) {
 		t.Errorf("help/%s is of no command", name)
 	}
 }
+
+// TestAlone: a command that is made alone is what it is among all others, and has their help; what
+// needs the others has them.
+func TestAlone(t *testing.T) {
+	all := new(app).rootCommand()
+	var look func(alone, c *cobra.Command)
+	look = func(alone, c *cobra.Command) {
+		if alone.CommandPath() != c.CommandPath() || alone.Use != c.Use || alone.Long != c.Long ||
+			alone.Example != c.Example || alone.LocalFlags().FlagUsages() != c.LocalFlags().FlagUsages() ||
+			len(alone.Commands()) != len(c.Commands()) {
+			t.Errorf("%s alone is %s, or has other flags, commands or help", c.CommandPath(), alone.CommandPath())
+			return
+		}
+		for i, sub := range c.Commands() {
+			look(alone.Commands()[i], sub)
+		}
+	}
+	for _, group := range new(app).commands() {
+		for _, c := range group.commands {
+			root := new(app).rootFor([]string{"-q", "--root", "log", "--json", "--session=s", c.name, "x"})
+			if n := len(root.Commands()); n > 1 && c.name != manCommandName {
+				t.Errorf("%s is made with %d commands", c.name, n)
+			}
+			addHelp(root, root.Name())
+			got, _, err := root.Find([]string{c.name})
+			want, _, _ := all.Find([]string{c.name})
+			if err != nil || want == all {
+				t.Fatalf("%s: %v", c.name, err)
+			}
+			look(got, want)
+		}
+	}
+	for _, args := range [][]string{nil, {"log2"}, {"--bogus", "log"}, {"--root"}, {"--", "log"}, {"help"}, {"-v"},
+		{"__complete", "log", ""}, {"completion", "bash"}, {"--root", "log"}, {"man"}} {
+		if n := len(new(app).rootFor(args).Commands()); n < 30 {
+			t.Errorf("%q: %d commands", args, n)
+		}
+	}
+}

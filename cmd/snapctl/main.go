@@ -62,7 +62,7 @@ func newApp(args []string, stdin *os.File, stdout, stderr io.Writer, getenv func
 // run executes the command line.
 func (a *app) run(ctx context.Context) int {
 	ctx = cas.WithFetcher(ctx, a.fetcher())
-	root := a.rootCommand()
+	root := a.rootFor(a.args)
 	root.SetArgs(withLimit(root, a.args))
 	root.SetOut(a.out)
 	root.SetErr(a.stderr)
@@ -115,7 +115,58 @@ type app struct {
 	}
 }
 
+// rootFor returns the command with that one below it that a command line names first; all of them,
+// if it names none, or one that needs the others. To make them all takes longer than most hooks do.
+func (a *app) rootFor(args []string) *cobra.Command {
+	root := a.rootAlone()
+	rest := args
+	for len(rest) > 0 && strings.HasPrefix(rest[0], "-") {
+		name, _, hasValue := strings.Cut(rest[0], "=")
+		if name = strings.TrimLeft(name, "-"); root.PersistentFlags().Lookup(name) == nil && name != "q" {
+			return a.rootCommand()
+		}
+		if !hasValue && takesNext(root, rest[0]) {
+			rest = rest[1:]
+		}
+		rest = rest[min(1, len(rest)):]
+	}
+	if len(rest) == 0 || rest[0] == manCommandName {
+		return a.rootCommand()
+	}
+	for _, group := range a.commands() {
+		for _, c := range group.commands {
+			if c.name == rest[0] {
+				root.AddCommand(c.make())
+				root.CompletionOptions.DisableDefaultCmd = true
+				return root
+			}
+		}
+	}
+	return a.rootCommand()
+}
+
+// rootCommand returns the command with all that are below it.
 func (a *app) rootCommand() *cobra.Command {
+	root := a.rootAlone()
+	for _, group := range a.commands() {
+		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title + ":"})
+		for _, c := range group.commands {
+			made := c.make()
+			made.GroupID = group.title
+			root.AddCommand(made)
+		}
+	}
+	root.SetHelpCommandGroupID(careTitle)
+	root.SetCompletionCommandGroupID(careTitle)
+	root.AddCommand(helpTopics()...)
+	addHelp(root, root.Name())
+	root.SetHelpCommand(helpCommand())
+	a.addCompletion(root)
+	return root
+}
+
+// rootAlone returns the command without those below it, which take its flags.
+func (a *app) rootAlone() *cobra.Command {
 	var isVersion bool
 	root := &cobra.Command{
 		Use:           "snapctl",
@@ -146,41 +197,43 @@ func (a *app) rootCommand() *cobra.Command {
 	f.BoolVar(&a.flags.noPager, "no-pager", false, "print to the terminal, and not through a pager")
 	f.BoolVarP(&a.flags.quiet, "quiet", "q", false, "print results and errors only")
 	root.SetFlagErrorFunc(a.badFlag)
-	root.AddGroup(&cobra.Group{ID: "take", Title: "Take:"}, &cobra.Group{ID: "back", Title: "Go back:"},
-		&cobra.Group{ID: "edit", Title: "Edit:"}, &cobra.Group{ID: "look", Title: "Look:"},
-		&cobra.Group{ID: "share", Title: "Share:"},
-		&cobra.Group{ID: "serve", Title: "Serve:"}, &cobra.Group{ID: "care", Title: "Care:"})
-	root.SetHelpCommandGroupID("care")
-	root.SetCompletionCommandGroupID("care")
-	for _, group := range []struct {
-		id       string
-		commands []*cobra.Command
-	}{
-		{"take", []*cobra.Command{a.snapshotCommand(), a.tagCommand(), a.runCommand(), a.exportCommand()}},
-		{"back", []*cobra.Command{a.restoreCommand(), a.revertCommand(), a.undoCommand(), a.redoCommand(),
-			a.navigateCommand(), a.pickCommand()}},
-		{"edit", []*cobra.Command{a.patchCommand()}},
-		{"look", []*cobra.Command{a.statusCommand(), a.diffCommand(), a.logCommand(), a.showCommand(),
-			a.findCommand(), a.blameCommand(), a.bisectCommand(), a.sessionsCommand(), a.whereisCommand(),
-			a.lsCommand(), a.catCommand(), a.coverageCommand(), a.timelineCommand()}},
-		{"share", []*cobra.Command{a.remoteCommand(), a.cloneCommand()}},
-		{"serve", []*cobra.Command{a.serveCommand(), a.rpcCommand(), a.mcpCommand(), a.hookCommand()}},
-		{"care", []*cobra.Command{a.setupCommand(), a.checkCommand(), a.repairCommand(), a.pruneCommand(),
-			a.compactCommand(),
-			a.forgetCommand(), a.adoptCommand(), a.storesCommand(), a.statsCommand(), a.duCommand(),
-			a.configCommand(), a.manCommand(), a.versionCommand()}},
-	} {
-		for _, c := range group.commands {
-			c.GroupID = group.id
-			root.AddCommand(c)
-		}
-	}
-	root.AddCommand(helpTopics()...)
-	addHelp(root, root.Name())
 	a.pageHelp(root)
-	root.SetHelpCommand(helpCommand())
-	a.addCompletion(root)
 	return root
+}
+
+// A commandGroup is commands under one heading of the help.
+type commandGroup struct {
+	title    string
+	commands []namedCommand
+}
+
+// A namedCommand is a command that is made when it is needed.
+type namedCommand struct {
+	name string
+	make func() *cobra.Command
+}
+
+const careTitle = "Care"
+
+func (a *app) commands() []commandGroup {
+	return []commandGroup{
+		{"Take", []namedCommand{{"snapshot", a.snapshotCommand}, {"tag", a.tagCommand}, {"run", a.runCommand},
+			{"export", a.exportCommand}}},
+		{"Go back", []namedCommand{{"restore", a.restoreCommand}, {"revert", a.revertCommand}, {"undo", a.undoCommand},
+			{"redo", a.redoCommand}, {"navigate", a.navigateCommand}, {"pick", a.pickCommand}}},
+		{"Edit", []namedCommand{{"patch", a.patchCommand}}},
+		{"Look", []namedCommand{{"status", a.statusCommand}, {"diff", a.diffCommand}, {logCommandName, a.logCommand},
+			{"show", a.showCommand}, {"find", a.findCommand}, {"blame", a.blameCommand}, {"bisect", a.bisectCommand},
+			{"sessions", a.sessionsCommand}, {"whereis", a.whereisCommand}, {"ls", a.lsCommand}, {"cat", a.catCommand},
+			{"coverage", a.coverageCommand}, {"timeline", a.timelineCommand}}},
+		{"Share", []namedCommand{{"remote", a.remoteCommand}, {"clone", a.cloneCommand}}},
+		{"Serve", []namedCommand{{"serve", a.serveCommand}, {"rpc", a.rpcCommand}, {"mcp", a.mcpCommand},
+			{hookCommandName, a.hookCommand}}},
+		{careTitle, []namedCommand{{"setup", a.setupCommand}, {"check", a.checkCommand}, {"repair", a.repairCommand},
+			{"prune", a.pruneCommand}, {"compact", a.compactCommand}, {"forget", a.forgetCommand},
+			{"adopt", a.adoptCommand}, {"stores", a.storesCommand}, {"stats", a.statsCommand}, {"du", a.duCommand},
+			{configCommandName, a.configCommand}, {manCommandName, a.manCommand}, {"version", a.versionCommand}}},
+	}
 }
 
 // args requires a number of arguments.

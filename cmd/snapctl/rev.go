@@ -8,8 +8,14 @@ import (
 	"github.com/boocode/filestore/manager"
 )
 
-// resolve finds what a REV stands for.
+// resolve finds what a REV stands for. The error of one that is unknown says which may be meant.
 func (p *place) resolve(ctx context.Context, text string) (*manager.Point, error) {
+	point, err := p.resolveAsIs(ctx, text)
+	return point, p.hintNear(ctx, text, err)
+}
+
+// resolveAsIs is resolve for what may be no REV.
+func (p *place) resolveAsIs(ctx context.Context, text string) (*manager.Point, error) {
 	// Entries and trees are found whatever session they belong to.
 	if text == "start" || strings.HasPrefix(text, "@") || strings.HasPrefix(text, "turn:") ||
 		p.app.flags.sessionFile != "" {

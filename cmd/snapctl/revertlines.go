@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -105,6 +106,15 @@ func (p *place) findHunks(ctx context.Context, r *manager.BlameOptions, f *resto
 	for i := range left {
 		isPart = isPart || left[i].Why != "not_turn"
 	}
+	f.ofLines = &jsonLines{jsonPath: newJSONPath(r.Path), Start: r.Start, End: r.End, Along: along(list, r),
+		Left: append([]manager.BlameRange{}, left...)}
+	if spans := f.ofLines.Along; len(spans) > 0 {
+		var texts []string
+		for _, s := range spans {
+			texts = append(texts, s.String())
+		}
+		a.note("go, too: %s: they are of the same pieces", strings.Join(texts, ", "))
+	}
 	a.noteLeft(r.Path, left)
 	switch {
 	case len(list) > 0:
@@ -114,6 +124,59 @@ func (p *place) findHunks(ctx context.Context, r *manager.BlameOptions, f *resto
 	}
 	return false, refuse("'snapctl blame' says whose each line is",
 		"revert: no turn of session %s wrote these lines: nothing was changed", p.m.Session())
+}
+
+// A jsonLines is what JSON shows of a revert of lines beside what it did.
+type jsonLines struct {
+	jsonPath
+	Start int                  `json:"start"` // that were asked for
+	End   int                  `json:"end"`
+	Along []lineSpan           `json:"along"` // others that go with them
+	Left  []manager.BlameRange `json:"left"`  // those of them that stay
+}
+
+// A lineSpan is lines of a file, from 1, both ends among them.
+type lineSpan struct {
+	Start int `json:"start"`
+	End   int `json:"end"`
+}
+
+func (s lineSpan) String() string {
+	if s.End > s.Start {
+		return fmt.Sprintf("%d-%d", s.Start, s.End)
+	}
+	return strconv.Itoa(s.Start)
+}
+
+// along returns the lines that go with those that are asked for: they are of the same pieces.
+func along(list []manager.Hunk, asked *manager.BlameOptions) []lineSpan {
+	goes := make(map[int]bool)
+	for i := range list {
+		if h := &list[i]; h.Now != nil && h.Kind == "lines" {
+			for n := h.Now[0] + 1; n <= h.Now[1]; n++ {
+				goes[n] = n < asked.Start || n > asked.End
+			}
+		}
+	}
+	spans := []lineSpan{}
+	for _, n := range slices.Sorted(maps.Keys(goes)) {
+		switch last := len(spans) - 1; {
+		case !goes[n]:
+		case last >= 0 && spans[last].End == n-1:
+			spans[last].End = n
+		default:
+			spans = append(spans, lineSpan{n, n})
+		}
+	}
+	return spans
+}
+
+// printResult prints what a restore did, or would do, as JSON.
+func (a *app) printResult(r *manager.RestoreResult, f *restoreFlags) error {
+	return a.printJSON(struct {
+		*manager.RestoreResult
+		Lines *jsonLines `json:"lines,omitempty"`
+	}{r, f.ofLines})
 }
 
 // hunksOf returns the hunks that wrote lines, and the lines of which there are none.
@@ -141,10 +204,7 @@ func (a *app) noteLeft(path string, left []manager.BlameRange) {
 	lines := make(map[string][]string)
 	for i := range left {
 		l := &left[i]
-		text, of := strconv.Itoa(l.Start), whoseLeft(path, l)
-		if l.End > l.Start {
-			text += fmt.Sprint("-", l.End)
-		}
+		text, of := lineSpan{l.Start, l.End}.String(), whoseLeft(path, l)
 		if len(lines[of]) == 0 {
 			whose = append(whose, of)
 		}

@@ -72,7 +72,7 @@ func aDay(t *testing.T, s *seat) (dir string) {
 }
 
 // changing is what is another one each time.
-var changing = regexp.MustCompile(`\b[0-9a-f]{8}\b|\b[0-9a-f]{12}\b|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d|\d+ s ago|` +
+var changing = regexp.MustCompile(`\b[0-9a-f]{8}\b|\b[0-9a-f]{12}\b|\d{4}-\d\d-\d\d \d\d:\d\d(:\d\d)?|\d+ s ago|` +
 	`/\S*/shop`)
 
 // TestScreens compares what some commands print on terminals of several widths with
@@ -95,6 +95,8 @@ func TestScreens(t *testing.T) {
 		{"show-label", []uint16{80}, []string{"show", "@"}},
 		{"show-start", []uint16{80}, []string{"show", "start"}},
 		{"diff-stat", []uint16{40, 80}, []string{"diff", "--stat", "start", "@"}},
+		{"blame", []uint16{60, 80, 120}, []string{"blame", "-L", "1,2",
+			"tests/unit/test_cart_with_many_items.py"}},
 	} {
 		var got strings.Builder
 		for _, columns := range tt.columns {
@@ -132,6 +134,13 @@ func TestScreens(t *testing.T) {
 		}
 		if d := cmp.Diff(string(want), got.String()); d != "" {
 			t.Errorf("%q (-want +got): -update writes it\n%s", tt.args, d)
+		}
+	}
+	s.columns = 80
+	_, out := s.run("stores") // what it takes is another each time
+	for line := range strings.Lines(out) {
+		if n := width(strings.TrimSuffix(line, "\n")) - width(dir); n > 60 || !strings.Contains(out, dir) {
+			t.Errorf("stores: %d columns, without the path: %s", n, line)
 		}
 	}
 }
