@@ -24,11 +24,15 @@ import (
 // What goes in one request. A small turn is one entry with all that it needs; large data goes
 // ahead in packs.
 const (
-	maxInEntry    = 4 << 20  // bytes of objects in an entry
-	maxPack       = 32 << 20 // bytes of objects in a pack
-	maxRecords    = 1000     // records of an entry
-	maxRecordText = 4 << 20  // and their bytes
-	maxRecent     = 100      // records that may be said again, and then are pushed again
+	maxRecords    = 1000    // records of an entry
+	maxRecordText = 4 << 20 // and their bytes
+	maxRecent     = 100     // records that may be said again, and then are pushed again
+)
+
+// Likewise; tests set them.
+var (
+	maxInEntry = 4 << 20  // bytes of objects in an entry
+	maxPack    = 32 << 20 // bytes of objects in a pack
 )
 
 // A Pusher puts sessions of a store into a remote.
