@@ -54,8 +54,8 @@ type look struct {
 	capture *tree.Result      // nil: the directory was not captured
 	state   store.State       // of the directory now
 	last    *record           // newest record of the worktree, of any session; nil: none
-	after   uint64            // its number, if it was pruned
-	parent  uint64            // number of the session's newest, if it was
+	after   uint64            // number of last, if prune took what it held: last is nil then; else 0
+	parent  uint64            // the same of the session's newest
 	session string            // that records
 	head    *record           // newest of this session; nil: none
 	windows []string          // open until now

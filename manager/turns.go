@@ -219,9 +219,9 @@ func (m *FileSnapshotManager) writeTurns(b []byte, news bool) error {
 	return fsys.SyncDir(path.Dir(name))
 }
 
-// bury finds the turns that were cut off since somebody looked last. Up to
-// the record seq they may have been the cause of changes; from now on they are
-// not. They stay until their session takes note.
+// bury marks open turns whose process has died. What was recorded up to seq may
+// be their doing, what comes later is not. A mark stays until the turn's session
+// runs again.
 func (m *FileSnapshotManager) bury(t *history.Turns, seq uint64) error {
 	for _, o := range t.Open {
 		if o.Session == m.opts.Session && m.isOurs(o) {

@@ -31,7 +31,7 @@ type Want struct {
 	Held    string // why it stays, unless the policy is to overwrite; "": it may change
 	Hidden  bool   // with Held: it stays even if it is as it is wanted, and is not dirty
 	Keep    string // why it stays as it is, whatever that is; "": it may change
-	Lost    string // why New cannot be had, unless it lies at another path that is wanted; "": it can
+	Lost    string // why the store has not New's content; a file of the disk may have it still; "": it has
 	Merged  bool   // New is made of Old, which becomes it whatever the doubt
 	Part    string // with Merged: why New is not all that was wanted; "": it is
 	From    string // where what New is made of is, which goes only if New comes; "": it is made of Old

@@ -48,7 +48,8 @@ type Retention struct {
 	// is never more than half of what is free.
 	MaxCopy int64
 	// DespiteDamage prunes even if something is missing or damaged that snapshots
-	// need. What only that leads to is lost then, if it ever comes back.
+	// need. Objects that only the damaged one leads to are removed, also if that
+	// comes back later.
 	DespiteDamage bool
 	// Wait bounds the wait for those who write or restore.
 	Wait time.Duration
