@@ -96,7 +96,8 @@ func (x *restore) mergeAll(
 				err = x.merge(ctx, a, w, it, steps)
 			}
 		}
-		if err != nil && !cas.IsPromised(err) { // else it is fetched, with what others need
+		// What is noted as missed is fetched, with what others need.
+		if err != nil && (!cas.IsPromised(err) || x.m.absent.any() == nil) {
 			return false, fmt.Errorf("merge %q: %w", it.Path, err)
 		}
 	}
