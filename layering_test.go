@@ -222,12 +222,44 @@ func TestLayering(t *testing.T) {
 	}
 	for pkg := range seen {
 		if _, ok := mayImport[pkg]; !ok {
-			t.Errorf("package %s is not in the picture: add it to mayImport and to docs/design.md", pkg)
+			t.Errorf("package %s is not in the picture: add it to mayImport and to docs/packages.md", pkg)
 		}
 	}
 	for pkg := range mayImport {
 		if !seen[pkg] {
 			t.Errorf("package %s is in the picture and does not exist", pkg)
+		}
+	}
+}
+
+// TestPackages holds docs/packages.md to the packages that there are: a row for each of the picture,
+// and none of anything that does not exist.
+func TestPackages(t *testing.T) {
+	page, err := os.ReadFile("docs/packages.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := make(map[string]bool)
+	for line := range strings.Lines(string(page)) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 5 || cells[1] == "---" || cells[1] == " package " {
+			continue
+		}
+		name := strings.TrimSpace(cells[1])
+		if rows[name] {
+			t.Errorf("docs/packages.md has two rows for %s", name)
+		}
+		rows[name] = true
+		if strings.TrimSpace(cells[2]) == "" {
+			t.Errorf("docs/packages.md does not say what %s knows", name)
+		}
+		if info, err := os.Stat(name); err != nil || !info.IsDir() {
+			t.Errorf("docs/packages.md has a row for %s, which does not exist", name)
+		}
+	}
+	for pkg := range mayImport {
+		if pkg != "." && !rows[pkg] {
+			t.Errorf("package %s has no row in docs/packages.md", pkg)
 		}
 	}
 }
