@@ -98,10 +98,10 @@ func shortHead(h string) string {
 	return h[:min(len(h), 12)]
 }
 
-// disk finds out what is in the directory.
-func (x *restore) disk(ctx context.Context) (store.State, trees.Getter, error) {
-	overlay := trees.NewOverlay(x.m.store)
-	r, err := x.m.engine.capture(ctx, x.m.tree, overlay, &capture.Options{Limits: x.m.opts.Limits, Partial: true})
+// disk finds out what is in the directory, and records nothing.
+func (m *FileSnapshotManager) disk(ctx context.Context) (store.State, trees.Getter, error) {
+	overlay := trees.NewOverlay(m.store)
+	r, err := m.engine.capture(ctx, m.tree, overlay, &capture.Options{Limits: m.opts.Limits, Partial: true})
 	if err != nil {
 		return store.State{}, nil, err
 	}
@@ -109,8 +109,8 @@ func (x *restore) disk(ctx context.Context) (store.State, trees.Getter, error) {
 }
 
 // countDiffering counts what differs between a target and the disk.
-func (x *restore) countDiffering(ctx context.Context, target *Point) (n int, err error) {
-	disk, g, err := x.disk(ctx)
+func (m *FileSnapshotManager) countDiffering(ctx context.Context, target *Point) (n int, err error) {
+	disk, g, err := m.disk(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -156,7 +156,7 @@ func (x *restore) aimAt(ctx context.Context, l *line, target *Point) (aim, error
 		err = ws.standAfter(isNamed)
 	}
 	if err == nil && !ws.whole && len(ws.paths) == 0 {
-		ws.differing, err = x.countDiffering(ctx, target)
+		ws.differing, err = x.m.countDiffering(ctx, target)
 	}
 	if err != nil {
 		return aim{}, err
@@ -166,7 +166,8 @@ func (x *restore) aimAt(ctx context.Context, l *line, target *Point) (aim, error
 
 // newWants returns the wants of a restore, none yet.
 func (x *restore) newWants(ctx context.Context, l *line) *wants {
-	return &wants{x: x, ctx: ctx, line: l, g: x.m.tree.pages, aim: aim{standings: l.Paths(x.m.tree.pages)},
+	return &wants{m: x.m, asked: &x.asked, tip: x.tip, root: x.root, ctx: ctx, line: l, g: x.m.tree.pages,
+		aim:   aim{standings: l.Paths(x.m.tree.pages)},
 		paths: make(map[string]*want), unseen: make(map[string]bool)}
 }
 
@@ -192,7 +193,7 @@ func (ws *wants) finish() (aim, error) {
 // newestTurns wants what the newest turns of the line did to be taken back, if
 // they did anything.
 func (ws *wants) newestTurns() error {
-	s, p, tip := ws.standings, ws.target, ws.x.tip
+	s, p, tip := ws.standings, ws.target, ws.tip
 	if p.gone == nil {
 		joints := false // paths may go their own way
 		gone, _, err := s.Line.Between(ws.ctx, tip, p.at, "", func(*record) { joints = true })
@@ -231,7 +232,7 @@ func (ws *wants) nothingIn(gone []*record) error {
 	}
 	n := 0
 	var last *record
-	for t := ws.standings.Line.Trail(ws.x.tip, ""); ; {
+	for t := ws.standings.Line.Trail(ws.tip, ""); ; {
 		r, err := t.Next(ws.ctx)
 		if err != nil {
 			return err
@@ -313,7 +314,7 @@ func (ws *wants) standAfter(named bool) error {
 		}
 		slices.Sort(ws.goes.without)
 		slices.Reverse(ws.goes.without)
-		ws.goes.leftFrom, ws.goes.back = ws.x.tip.Seq, ws.target.gone
+		ws.goes.leftFrom, ws.goes.back = ws.tip.Seq, ws.target.gone
 		return nil
 	case at == nil: // bytes of others: they are the user's from now on
 		return nil
@@ -323,11 +324,11 @@ func (ws *wants) standAfter(named bool) error {
 	if err != nil {
 		return err
 	}
-	if ws.goes.back, ws.goes.forth, err = l.Between(ws.ctx, ws.x.tip, at, "", nil); err != nil {
+	if ws.goes.back, ws.goes.forth, err = l.Between(ws.ctx, ws.tip, at, "", nil); err != nil {
 		return err
 	}
 	if !named {
-		ws.goes.to, ws.goes.depth, ws.goes.leftFrom = to, at.Facts.Depth, ws.x.tip.Seq
+		ws.goes.to, ws.goes.depth, ws.goes.leftFrom = to, at.Facts.Depth, ws.tip.Seq
 		return nil
 	}
 	for i, r := range ws.goes.back {
@@ -342,7 +343,7 @@ func (ws *wants) standAfter(named bool) error {
 		}
 	}
 	ws.goes.tookFrom = to
-	ws.goes.pathsBack, ws.goes.pathsForth, err = ws.standings.Between(ws.ctx, ws.x.tip, at)
+	ws.goes.pathsBack, ws.goes.pathsForth, err = ws.standings.Between(ws.ctx, ws.tip, at)
 	if err != nil {
 		return err
 	}
@@ -363,7 +364,7 @@ func (ws *wants) goesElsewhere() error {
 				continue
 			}
 			asked[sc.By.Seq] = true
-			on, err := s.Line.OnLine(ws.ctx, ws.x.tip, sc.By)
+			on, err := s.Line.OnLine(ws.ctx, ws.tip, sc.By)
 			if err == nil && on != nil && !listed[on.Seq] {
 				listed[on.Seq] = true
 				var stays bool
@@ -419,7 +420,7 @@ func (ws *wants) staysElsewhere(turn *record) (bool, error) {
 		if slices.ContainsFunc(ws.goes.pathsBack[p], isOf) {
 			continue
 		}
-		in, err := ws.standings.Line.Trail(ws.x.tip, p).Find(ws.ctx, turn)
+		in, err := ws.standings.Line.Trail(ws.tip, p).Find(ws.ctx, turn)
 		if in != nil || err != nil {
 			return true, err
 		}
@@ -429,7 +430,7 @@ func (ws *wants) staysElsewhere(turn *record) (bool, error) {
 
 // named wants what patterns stand for to be as at the target.
 func (ws *wants) named() error {
-	opts := &ws.x.opts
+	opts := &ws.asked.opts
 	files, missing, found := !opts.Exact, "", false
 	look := func(rel string) (bool, error) {
 		if rel == "." {
@@ -440,7 +441,7 @@ func (ws *wants) named() error {
 		if err != nil {
 			return false, err
 		}
-		now, err := ws.x.root.Entry(ws.ctx, rel, trees.NewOverlay(nil))
+		now, err := ws.root.Entry(ws.ctx, rel, trees.NewOverlay(nil))
 		if err != nil {
 			return false, err
 		}
@@ -457,7 +458,7 @@ func (ws *wants) named() error {
 		w.known = now == nil // it is named, so it is made
 		return true, nil
 	}
-	match, err := ws.x.m.matcher(opts.Paths, look)
+	match, err := ws.m.matcher(opts.Paths, look)
 	switch {
 	case err != nil:
 		return err
@@ -484,8 +485,8 @@ func (ws *wants) named() error {
 // exactly wants all paths for which match holds to be as at the target. What is there
 // is expected, unless dirty files are to be looked at.
 func (ws *wants) exactly(match func(string) bool) error {
-	opts := &ws.x.opts
-	disk, g, err := ws.x.disk(ws.ctx)
+	opts := &ws.asked.opts
+	disk, g, err := ws.m.disk(ws.ctx)
 	if err != nil {
 		return err
 	}
@@ -497,7 +498,7 @@ func (ws *wants) exactly(match func(string) bool) error {
 		if !match(d.Path) {
 			continue
 		}
-		if d.Status == tree.Uncaptured && ws.x.expressly {
+		if d.Status == tree.Uncaptured && ws.asked.expressly {
 			why, err := trees.WhyOmitted(ws.ctx, g, disk.Coverage, d.Path)
 			if err != nil {
 				return err

@@ -340,16 +340,23 @@ func (x *restore) merger() *merging.Merger {
 	return x.mr
 }
 
-// Text reads the content of a file: of the disk, if that is there, else of the store.
+// Text is how a merge reads what a file holds.
 func (x *restore) Text(ctx context.Context, p string, disk, e *tree.Entry) ([]byte, error) {
+	return x.m.text(ctx, x.root, p, disk, e)
+}
+
+// text reads the content of a file: of a directory, if disk is what is there and has it, else of the
+// store.
+func (m *FileSnapshotManager) text(ctx context.Context, root *livedir.Root, p string, disk, e *tree.Entry) (
+	[]byte, error) {
 	if disk != nil && e.ID == disk.ID {
 		to := &textSink{Sink: trees.NewOverlay(nil)}
-		if now, err := x.root.Entry(ctx, p, to); err == nil && now != nil && now.ID == e.ID {
+		if now, err := root.Entry(ctx, p, to); err == nil && now != nil && now.ID == e.ID {
 			return to.text, nil
 		}
 	}
 	var b bytes.Buffer
-	_, err := x.m.store.CopyBlob(ctx, &b, e.ID)
+	_, err := m.store.CopyBlob(ctx, &b, e.ID)
 	return b.Bytes(), err
 }
 

@@ -307,17 +307,21 @@ func (m *FileSnapshotManager) endsOf(ctx context.Context, sc standing.StepChange
 	return windows[0].Theirs, windows[len(windows)-1].Base, nil
 }
 
-// candidate returns a file of which another may be the same, moved. One that cannot be
-// read is like none.
 func (mv *mover) candidate(p string, e *tree.Entry) similar.Candidate {
+	return mv.x.m.movedFile(mv.ctx, p, e)
+}
+
+// movedFile returns a file of which another may be the same, moved. One that cannot be
+// read is like none.
+func (m *FileSnapshotManager) movedFile(ctx context.Context, p string, e *tree.Entry) similar.Candidate {
 	c := similar.Candidate{Name: p, ID: e.ID.String(), Mode: uint32(e.Mode), Size: e.Size}
 	if e.Size > merging.MaxText {
 		return c
 	}
 	c.Load = func() ([]byte, error) {
-		text, err := mv.x.m.store.Get(mv.ctx, object.Blob, e.ID)
+		text, err := m.store.Get(ctx, object.Blob, e.ID)
 		if err != nil {
-			return nil, context.Cause(mv.ctx)
+			return nil, context.Cause(ctx)
 		}
 		return text, nil
 	}

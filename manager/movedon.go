@@ -104,7 +104,6 @@ func (ws *wants) movesIn(r *record, written map[string][]wrote) (map[string]stri
 	if err != nil {
 		return nil, err
 	}
-	mv := &mover{x: ws.x, ctx: ws.ctx}
 	var went, came []similar.Candidate
 	isBefore := func(wr wrote) bool { return wr.By.Seq < r.Seq }
 	is := func(p string) bool { return slices.ContainsFunc(written[p], isBefore) }
@@ -113,9 +112,9 @@ func (ws *wants) movesIn(r *record, written map[string][]wrote) (map[string]stri
 		switch {
 		case c.New == nil && trees.IsFile(c.Old):
 			any = any || is(p)
-			went = append(went, mv.candidate(p, c.Old))
+			went = append(went, ws.m.movedFile(ws.ctx, p, c.Old))
 		case c.Old == nil && trees.IsFile(c.New):
-			came = append(came, mv.candidate(p, c.New))
+			came = append(came, ws.m.movedFile(ws.ctx, p, c.New))
 		}
 	}
 	if !any || len(came) == 0 {
@@ -129,7 +128,7 @@ func (ws *wants) movesIn(r *record, written map[string][]wrote) (map[string]stri
 // hideAt leaves a file alone to which a turn has moved another, if something of what others
 // wrote into that is there.
 func (ws *wants) hideAt(p, from string, by *record, list []wrote) error {
-	disk, err := ws.x.root.Entry(ws.ctx, p, trees.NewOverlay(nil))
+	disk, err := ws.root.Entry(ws.ctx, p, trees.NewOverlay(nil))
 	if err != nil { // which the plan says, if anything is wanted there
 		return context.Cause(ws.ctx)
 	}
@@ -172,7 +171,7 @@ func (ws *wants) has(p string, disk, file, before, after *tree.Entry) (bool, err
 		if lines[i] = make(map[string]bool); !trees.IsFile(e) || e.Size > merging.MaxText {
 			continue
 		}
-		text, err := ws.x.Text(ws.ctx, p, disk, e)
+		text, err := ws.m.text(ws.ctx, ws.root, p, disk, e)
 		if err != nil && !trees.IsLoss(err) {
 			return false, err
 		}

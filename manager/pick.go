@@ -1,7 +1,6 @@
 package manager
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -167,12 +166,11 @@ func countParts(partOf []string) int {
 }
 
 // pick returns what was chosen of changes of a path, of each.
-func (x *restore) pick(ctx context.Context, s *standing.Paths, list []standing.StepChange, p *picks) (of []picked,
-	err error) {
+func (ws *wants) pick(list []standing.StepChange, p *picks) (of []picked, err error) {
 	var files []hunkedFile
 	var at []int // of each, its change in the list
 	for i, sc := range list {
-		more, err := x.m.hunked(ctx, s, x.tip, sc)
+		more, err := ws.m.hunked(ws.ctx, ws.standings, ws.tip, sc)
 		if err != nil {
 			return nil, err
 		}
@@ -180,7 +178,7 @@ func (x *restore) pick(ctx context.Context, s *standing.Paths, list []standing.S
 	}
 	of = make([]picked, len(list))
 	for i := range files {
-		if err := x.m.divideHunks(ctx, &files[i]); err != nil {
+		if err := ws.m.divideHunks(ws.ctx, &files[i]); err != nil {
 			return nil, err
 		}
 		if err := of[at[i]].pick(&files[i], list[at[i]].By.Seq, p); err != nil {
@@ -194,12 +192,12 @@ func (x *restore) pick(ctx context.Context, s *standing.Paths, list []standing.S
 // take back. It reports whether they are all that the restore would do, and does nothing
 // then.
 func (ws *wants) hunksBack() (all bool, err error) {
-	back, forth, turns, err := takenBackBy(ws.ctx, ws.standings, ws.x.tip, ws.target)
+	back, forth, turns, err := takenBackBy(ws.ctx, ws.standings, ws.tip, ws.target)
 	if err != nil {
 		return false, err
 	}
 	was := ws.goes
-	ws.goes = ws.x.staying()
+	ws.goes = staying(ws.tip)
 	ws.goes.back = turns
 	if all, err = ws.takeHunks(back, len(forth) > 0); all {
 		ws.goes = was
@@ -212,12 +210,12 @@ func (ws *wants) hunksBack() (all bool, err error) {
 // unless there is more, and does nothing then.
 func (ws *wants) takeHunks(all map[string][]standing.StepChange, isMore bool) (is bool, err error) {
 	g, some := &ws.goes, all
-	if len(ws.x.opts.Paths) > 0 {
+	if len(ws.asked.opts.Paths) > 0 {
 		if some, err = ws.onlyPaths(all); err != nil {
 			return false, err
 		}
 	}
-	p, err := newPicks(ws.x.opts.Hunks)
+	p, err := newPicks(ws.asked.opts.Hunks)
 	if err != nil {
 		return false, err
 	}
@@ -257,7 +255,7 @@ func (ws *wants) takeHunksAt(path string, list []standing.StepChange, p *picks) 
 	err error) {
 	s, g := ws.standings, &ws.goes
 	took := make(map[uint64]bool)
-	of, err := ws.x.pick(ws.ctx, s, list, p)
+	of, err := ws.pick(list, p)
 	if err != nil {
 		return nil, fmt.Errorf("%q: %w", path, err)
 	}
@@ -285,7 +283,7 @@ func (ws *wants) takeHunksAt(path string, list []standing.StepChange, p *picks) 
 		}
 	}
 	g.took[path] = took
-	stay, err := s.StaysAt(ws.ctx, ws.x.tip, path, back)
+	stay, err := s.StaysAt(ws.ctx, ws.tip, path, back)
 	if err != nil {
 		return nil, err
 	}

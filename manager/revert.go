@@ -254,13 +254,13 @@ func (l *line) turnsOf(ctx context.Context, numbers []int, named []*record) (tur
 
 // withoutTurns wants what turns did to be taken back, and what was done since to stay.
 func (ws *wants) withoutTurns(turns []*record) error {
-	s, x := ws.standings, ws.x
-	ws.goes = x.staying()
+	s := ws.standings
+	ws.goes = staying(ws.tip)
 	if len(turns) == 0 {
 		return ws.noChange()
 	}
 	isOne := func(r *record) bool { return slices.ContainsFunc(turns, r.IsSameTurn) }
-	all, _, err := s.BackOf(ws.ctx, x.tip, turns)
+	all, _, err := s.BackOf(ws.ctx, ws.tip, turns)
 	if err != nil {
 		return err
 	}
@@ -281,12 +281,12 @@ func (ws *wants) withoutTurns(turns []*record) error {
 	if err := ws.turnsGo(turns, back); err != nil {
 		return err
 	}
-	if len(x.opts.Hunks) > 0 {
+	if len(ws.asked.opts.Hunks) > 0 {
 		if all, err := ws.takeHunks(back, false); !all || err != nil {
 			return err
 		}
 	}
-	if ws.goes.pathsBack = back; len(x.opts.Paths) == 0 {
+	if ws.goes.pathsBack = back; len(ws.asked.opts.Paths) == 0 {
 		ws.goes.pathsBack = nil
 	} else if back, err = ws.onlyPaths(back); err != nil {
 		return err
@@ -301,15 +301,15 @@ func (ws *wants) withoutTurns(turns []*record) error {
 			return err
 		}
 	}
-	if err := ws.undo(back, nil, nil); err != nil || len(x.opts.Hunks) > 0 {
+	if err := ws.undo(back, nil, nil); err != nil || len(ws.asked.opts.Hunks) > 0 {
 		return err
 	}
 	return ws.hideMoved(turns, all)
 }
 
 // staying says that files stand where they do, but for what is still to be noted.
-func (x *restore) staying() goes {
-	return goes{from: x.tip.Seq, to: x.tip.Seq, depth: x.tip.Facts.Depth, leftFrom: x.tip.Seq,
+func staying(tip *record) goes {
+	return goes{from: tip.Seq, to: tip.Seq, depth: tip.Facts.Depth, leftFrom: tip.Seq,
 		reverts: true, apart: make(map[string]*history.Apart)}
 }
 
@@ -321,7 +321,7 @@ func (ws *wants) standApart(p string, list []standing.StepChange) error {
 		before, err := s.Line.FoundBy(ws.ctx, list[len(list)-1].By)
 		is := before != nil && !s.Own[p]
 		if err == nil && before != nil && s.Own[p] {
-			is, err = s.Alike(ws.ctx, s.Without(ws.x.tip, p, list), s.Line.Trail(before, p))
+			is, err = s.Alike(ws.ctx, s.Without(ws.tip, p, list), s.Line.Trail(before, p))
 		}
 		if err != nil {
 			return err
@@ -331,7 +331,7 @@ func (ws *wants) standApart(p string, list []standing.StepChange) error {
 			return nil
 		}
 	}
-	a := &history.Apart{From: ws.x.tip.Seq}
+	a := &history.Apart{From: ws.tip.Seq}
 	for _, sc := range list {
 		a.Without = append(a.Without, sc.By.Seq)
 	}
@@ -342,7 +342,7 @@ func (ws *wants) standApart(p string, list []standing.StepChange) error {
 // turnsGo notes which turns leave the line: all that are named, if something of each is
 // in. back has what is in of them.
 func (ws *wants) turnsGo(turns []*record, back map[string][]standing.StepChange) error {
-	x, l := ws.x, ws.line
+	l := ws.line
 	some := make(map[int]bool) // turns of which something is in
 	seqs := make(map[uint64]bool)
 	for _, list := range back {
@@ -352,12 +352,12 @@ func (ws *wants) turnsGo(turns []*record, back map[string][]standing.StepChange)
 			}
 		}
 	}
-	for t := l.Trail(x.tip, ""); ; {
+	for t := l.Trail(ws.tip, ""); ; {
 		r, err := t.Next(ws.ctx)
 		if err != nil {
 			return err
 		}
-		if r == nil || r.Seq != 0 && r.Turn() < x.reverts[0] {
+		if r == nil || r.Seq != 0 && r.Turn() < ws.asked.reverts[0] {
 			break
 		}
 		if slices.ContainsFunc(turns, r.IsSameTurn) {
@@ -375,7 +375,7 @@ func (ws *wants) turnsGo(turns []*record, back map[string][]standing.StepChange)
 			return err
 		}
 		if len(did) > 0 {
-			return x.takenBackError(ws.ctx, l, r, "")
+			return ws.m.takenBackError(ws.ctx, l, r, "")
 		}
 	}
 	if len(some) == 0 {
@@ -388,7 +388,7 @@ func (ws *wants) turnsGo(turns []*record, back map[string][]standing.StepChange)
 
 // noChange says that the turns that are named have changed nothing.
 func (ws *wants) noChange() error {
-	list := ws.x.reverts
+	list := ws.asked.reverts
 	if len(list) == 1 {
 		return fmt.Errorf("turn %d %w", list[0], ErrChangedNothing)
 	}
@@ -397,16 +397,16 @@ func (ws *wants) noChange() error {
 
 // takenBackError says when a turn, or what it did to a path, was taken back that is not in,
 // and by what.
-func (x *restore) takenBackError(ctx context.Context, l *line, turn *record, path string) error {
+func (m *FileSnapshotManager) takenBackError(ctx context.Context, l *line, turn *record, path string) error {
 	what := fmt.Sprint("turn ", turn.Turn())
 	if path != "" {
 		what = fmt.Sprintf("what %s did to %q", what, path)
 	}
-	head, err := x.m.records.Newest(x.m.opts.Session)
+	head, err := m.records.Newest(m.opts.Session)
 	if err != nil {
 		return err
 	}
-	for r, err := range x.m.records.OwnBack(ctx, head) {
+	for r, err := range m.records.OwnBack(ctx, head) {
 		if err != nil {
 			return err
 		}
@@ -436,7 +436,7 @@ func (x *restore) takenBackError(ctx context.Context, l *line, turn *record, pat
 // onlyPaths returns what is at those paths that were named.
 func (ws *wants) onlyPaths(back map[string][]standing.StepChange) (map[string][]standing.StepChange, error) {
 	missing := ""
-	match, err := ws.x.m.matcher(ws.x.opts.Paths, func(rel string) (bool, error) {
+	match, err := ws.m.matcher(ws.asked.opts.Paths, func(rel string) (bool, error) {
 		for p := range back {
 			if rel == "." || p == rel || strings.HasPrefix(p, rel+"/") {
 				return true, nil
@@ -462,7 +462,7 @@ func (ws *wants) onlyPaths(back map[string][]standing.StepChange) (map[string][]
 		}
 	}
 	if len(only) == 0 {
-		return nil, ws.nothingAt(fmt.Sprintf("%q", ws.x.opts.Paths), match)
+		return nil, ws.nothingAt(fmt.Sprintf("%q", ws.asked.opts.Paths), match)
 	}
 	return only, nil
 }
@@ -470,11 +470,11 @@ func (ws *wants) onlyPaths(back map[string][]standing.StepChange) (map[string][]
 // nothingAt says that nothing that was to be taken back is at paths for which match holds:
 // it was taken back already, or there was nothing.
 func (ws *wants) nothingAt(where string, match func(string) bool) error {
-	x, l := ws.x, ws.line
-	if x.reverts == nil {
+	l, reverts := ws.line, ws.asked.reverts
+	if reverts == nil {
 		return fmt.Errorf("%s: %w: no turn that would be taken back changed anything there", where, ErrUnknown)
 	}
-	turns, err := l.turnsOf(ws.ctx, x.reverts, x.named)
+	turns, err := l.turnsOf(ws.ctx, reverts, ws.asked.named)
 	if err != nil {
 		return err
 	}
@@ -485,9 +485,9 @@ func (ws *wants) nothingAt(where string, match func(string) bool) error {
 		}
 		for _, p := range slices.Sorted(maps.Keys(did)) {
 			if match(p) {
-				return x.takenBackError(ws.ctx, l, r, p)
+				return ws.m.takenBackError(ws.ctx, l, r, p)
 			}
 		}
 	}
-	return fmt.Errorf("%s: %w: %s changed nothing there", where, ErrUnknown, turnsText(x.reverts))
+	return fmt.Errorf("%s: %w: %s changed nothing there", where, ErrUnknown, turnsText(reverts))
 }

@@ -506,7 +506,7 @@ func (u *undone) knownApart(s *standing.Paths, came map[string][]standing.StepCh
 		at *record
 		is store.State
 	}{{u.from, u.Base}, {u.to, u.State()}, {x.tip, store.State{}}} {
-		ws := &wants{x: x, ctx: ctx, g: x.m.tree.pages}
+		ws := &wants{m: x.m, ctx: ctx, g: x.m.tree.pages}
 		paths := slices.Collect(maps.Keys(x.goes.apart))
 		err := s.Newest(ctx, c.at, paths, func(p string, sc *standing.StepChange, start *record) error {
 			want, state, err := ws.expectedOf(p, sc, start)

@@ -21,7 +21,11 @@ import (
 type wants struct {
 	aim // what comes of them
 
-	x       *restore // that wants them
+	m     *FileSnapshotManager
+	asked *asked        // what is wanted of the restore
+	tip   *record       // where the files stand before it
+	root  *livedir.Root // the session's directory
+
 	ctx     context.Context
 	line    *line
 	reached *record      // the oldest turn that is undone, which began at what had become of the target; nil: none is
@@ -65,7 +69,7 @@ func (ws *wants) path(p string) *want {
 // files stand. Those at which changes go, and none come, go to what the first of
 // them found; those at which changes come to what the last of them left.
 func (ws *wants) between(to *record) error {
-	back, forth, err := ws.standings.Between(ws.ctx, ws.x.tip, to)
+	back, forth, err := ws.standings.Between(ws.ctx, ws.tip, to)
 	if err != nil {
 		return err
 	}
@@ -146,12 +150,12 @@ func (ws *wants) goOwnWay(w *want, back, forth []standing.StepChange, to *record
 		if err != nil || before == nil {
 			return err
 		}
-		if found, err = s.Alike(ws.ctx, s.Without(ws.x.tip, w.Path, back), s.Line.Trail(before, w.Path)); err != nil {
+		if found, err = s.Alike(ws.ctx, s.Without(ws.tip, w.Path, back), s.Line.Trail(before, w.Path)); err != nil {
 			return err
 		}
 	}
 	if !found {
-		t := s.Without(ws.x.tip, w.Path, back)
+		t := s.Without(ws.tip, w.Path, back)
 		if to != nil {
 			t = s.Line.Trail(to, w.Path)
 		}
@@ -225,7 +229,7 @@ func (ws *wants) oneByOne(w *want, back, forth []standing.StepChange) error {
 	for _, sc := range forth {
 		moves = append(moves, move{sc.Change.Old, sc.Change.New, sc.By.State()})
 	}
-	return ws.standings.NewestOf(ws.ctx, ws.x.tip, w.Path, func(p string, sc *standing.StepChange,
+	return ws.standings.NewestOf(ws.ctx, ws.tip, w.Path, func(p string, sc *standing.StepChange,
 		start *record) error {
 		e, at, err := ws.expectedOf(p, sc, start)
 		if err != nil {
@@ -251,7 +255,7 @@ const whyUntold = "it is not known what the file would be without the changes th
 // has found something else than was expected there. What the first has found does
 // not matter if the path goes back to that.
 func (ws *wants) foundMoreSince(w *want, first *record, found bool) error {
-	for t := ws.standings.Line.Trail(ws.x.tip, w.Path); w.Doubt == ""; {
+	for t := ws.standings.Line.Trail(ws.tip, w.Path); w.Doubt == ""; {
 		r, err := t.Next(ws.ctx)
 		if r == nil || err != nil {
 			return err
@@ -340,7 +344,7 @@ func (ws *wants) expectedOf(p string, sc *standing.StepChange, start *record) (e
 	if e, err = trees.EntryAt(ws.ctx, ws.g, start.Tree, p); e != nil || err != nil {
 		return e, start.State(), err
 	}
-	if out, err := trees.IsOmitted(ws.ctx, ws.x.m.tree.pages, start.Coverage, p); out || err != nil {
+	if out, err := trees.IsOmitted(ws.ctx, ws.m.tree.pages, start.Coverage, p); out || err != nil {
 		return nil, s, err
 	}
 	return nil, start.State(), nil
@@ -428,7 +432,7 @@ func (ws *wants) expect() error {
 	if len(paths) == 0 {
 		return nil
 	}
-	return ws.standings.Newest(ws.ctx, ws.x.tip, paths, func(p string, sc *standing.StepChange, start *record) (
+	return ws.standings.Newest(ws.ctx, ws.tip, paths, func(p string, sc *standing.StepChange, start *record) (
 		err error) {
 		w := ws.paths[p]
 		w.known = true
@@ -482,7 +486,7 @@ func (ws *wants) addDirs() error {
 				if d.Old, err = trees.DirAt(ws.ctx, ws.g, w.left.Tree, up); err != nil {
 					return err
 				}
-				if d.Created, d.Follows = true, ws.x.reverts != nil; d.Old == nil {
+				if d.Created, d.Follows = true, ws.asked.reverts != nil; d.Old == nil {
 					continue
 				}
 			}
@@ -494,7 +498,7 @@ func (ws *wants) addDirs() error {
 
 // keep marks what the target knew to be there and had not captured.
 func (ws *wants) keep() error {
-	git, err := ws.x.m.checkout()
+	git, err := ws.m.checkout()
 	if err != nil {
 		return err
 	}
@@ -503,9 +507,9 @@ func (ws *wants) keep() error {
 		if ws.target != nil {
 			then = ws.target.State
 		}
-		why, err := trees.WhyOmitted(ws.ctx, ws.x.m.tree.pages, then.Coverage, p)
+		why, err := trees.WhyOmitted(ws.ctx, ws.m.tree.pages, then.Coverage, p)
 		if errors.Is(err, store.ErrPruned) && ws.reached != nil {
-			why, err = trees.WhyOmitted(ws.ctx, ws.x.m.tree.pages, ws.reached.Base.Coverage, p)
+			why, err = trees.WhyOmitted(ws.ctx, ws.m.tree.pages, ws.reached.Base.Coverage, p)
 		}
 		if err != nil {
 			return err
