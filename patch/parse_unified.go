@@ -22,105 +22,21 @@ var hunkHead = words.Pattern(`^@@ -(\d+)(?:,(\d+))? \+\d+(?:,(\d+))? @@`)
 
 // parseUnified reads a unified diff, git's or another's.
 func parseUnified(input []byte) (files []FilePatch, err error) {
-	r := newReader(input)
-	var f *FilePatch
-	from := ""             // of a rename
-	named := ""            // path in git's line
-	cut := defaultPrefixes // from the names in headers
-	mail, mailOf := 0, make(map[string]int)
-	flush := func() error {
-		if f != nil && (len(f.Hunks) > 0 || f.To != "" || f.Op != Update) {
-			for _, name := range []string{f.Path, f.To, f.Other} {
-				if was, seen := mailOf[name]; seen && was != mail && name != "" {
-					return r.fail("%q is in two mails, and the lines of the second count on the first: "+
-						"apply one after the other", name)
-				}
-				mailOf[name] = mail
-			}
-			files = append(files, *f)
+	u := &unified{reader: newReader(input), cut: defaultPrefixes, mailOf: make(map[string]int)}
+	for !u.done() {
+		isRead, err := u.line(u.peek())
+		if err != nil {
+			return nil, err
 		}
-		f = nil
-		return nil
-	}
-	for !r.done() {
-		l := r.peek()
-		switch {
-		case strings.HasPrefix(l, "diff "):
-			if err := flush(); err != nil {
-				return nil, err
-			}
-			from = ""
-			named, cut = gitPath(l)
-		case mailStart().MatchString(l), l == mailEnd:
-			if err := flush(); err != nil {
-				return nil, err
-			}
-			mail++
-		case named == "" && (strings.HasPrefix(l, "new file mode ") || strings.HasPrefix(l, "deleted file mode ")):
-			return nil, r.fail("%q, and it is not clear of which file", l)
-		case strings.HasPrefix(l, "new file mode "):
-			mode := strings.TrimSpace(l[len("new file mode "):])
-			if mode != "100644" && mode != "100755" {
-				return nil, r.fail("a file of mode %s, which is no regular file", mode)
-			}
-			f = &FilePatch{Op: Create, Path: named, Executable: mode == "100755"}
-		case strings.HasPrefix(l, "copy from ") || strings.HasPrefix(l, "old mode "):
-			return nil, r.fail("%q: a patch may change what files hold and where they are, and no more", l)
-		case strings.HasPrefix(l, "deleted file mode "):
-			f = &FilePatch{Op: Delete, Path: named}
-		case strings.HasPrefix(l, "rename from "):
-			from = unquoted(strings.TrimPrefix(l, "rename from "))
-		case strings.HasPrefix(l, "rename to "):
-			if err := flush(); err != nil {
-				return nil, err
-			}
-			f = &FilePatch{Op: Update, Path: from, To: unquoted(strings.TrimPrefix(l, "rename to "))}
-		case strings.HasPrefix(l, "--- ") && r.at+1 < len(r.lines) &&
-			bytes.HasPrefix(r.lines[r.at+1].content, []byte("+++ ")):
-			r.at++
-			old, new := cut.from(headerPath(l[len("--- "):]), headerPath(r.peek()[len("+++ "):]))
-			if f != nil && len(f.Hunks) == 0 && (f.To != "" || f.Op != Update) { // git has said so
-				break
-			}
-			if err := flush(); err != nil {
-				return nil, err
-			}
-			switch {
-			case old == "" && new == "":
-				return nil, r.fail("no path")
-			case old == "":
-				f = &FilePatch{Op: Create, Path: new}
-			case new == "":
-				f = &FilePatch{Op: Delete, Path: old}
-			case old != new:
-				f = &FilePatch{Op: Update, Path: new, Other: old}
-			default:
-				f = &FilePatch{Op: Update, Path: old}
-			}
-		case strings.HasPrefix(l, "@@"):
-			if f == nil {
-				return nil, r.fail("a hunk before any path")
-			}
-			h, err := r.hunkUnified()
-			if err != nil {
-				return nil, err
-			}
-			f.Hunks = append(f.Hunks, h)
-			continue
-		case strings.HasPrefix(l, "GIT binary patch") || strings.HasPrefix(l, "Binary files "):
-			return nil, r.fail("a binary patch")
-		case strings.TrimSpace(l) != "" && f != nil && len(f.Hunks) > 0:
-			if err := flush(); err != nil { // what comes is of another file
-				return nil, err
-			}
+		if !isRead {
+			u.at++
 		}
-		r.at++
 	}
-	if err := flush(); err != nil {
+	if err := u.flush(); err != nil {
 		return nil, err
 	}
-	for i := range files {
-		if f := &files[i]; f.Op == Create {
+	for i := range u.files {
+		if f := &u.files[i]; f.Op == Create {
 			var text []byte
 			for _, h := range f.Hunks {
 				text = append(text, h.created()...)
@@ -128,7 +44,127 @@ func parseUnified(input []byte) (files []FilePatch, err error) {
 			f.Hunks = []Hunk{{New: text}}
 		}
 	}
-	return files, nil
+	return u.files, nil
+}
+
+// unified is a unified diff that is being read.
+type unified struct {
+	*reader
+	files []FilePatch
+	file  *FilePatch // that the lines are about; nil: none yet
+	from  string     // of a rename
+	named string     // path in git's line; "": it is not clear
+	cut   prefixes   // from the names in headers
+
+	mail   int            // number of the mail that is read
+	mailOf map[string]int // in which a path was
+}
+
+// flush ends the file that the lines were about.
+func (u *unified) flush() error {
+	f := u.file
+	u.file = nil
+	if f == nil || len(f.Hunks) == 0 && f.To == "" && f.Op == Update {
+		return nil
+	}
+	for _, name := range []string{f.Path, f.To, f.Other} {
+		if was, seen := u.mailOf[name]; seen && was != u.mail && name != "" {
+			return u.fail("%q is in two mails, and the lines of the second count on the first: "+
+				"apply one after the other", name)
+		}
+		u.mailOf[name] = u.mail
+	}
+	u.files = append(u.files, *f)
+	return nil
+}
+
+// line reads a line, and reports whether it has read it, and those that belong to it, itself.
+func (u *unified) line(l string) (isRead bool, err error) {
+	switch {
+	case strings.HasPrefix(l, "diff "):
+		if err := u.flush(); err != nil {
+			return false, err
+		}
+		u.from = ""
+		u.named, u.cut = gitPath(l)
+	case mailStart().MatchString(l), l == mailEnd:
+		err = u.flush()
+		u.mail++
+	case u.isHeader(u.at):
+		return false, u.header()
+	case strings.HasPrefix(l, "@@"):
+		if u.file == nil {
+			return false, u.fail("a hunk before any path")
+		}
+		h, err := u.hunkUnified()
+		u.file.Hunks = append(u.file.Hunks, h)
+		return true, err
+	case strings.HasPrefix(l, "GIT binary patch") || strings.HasPrefix(l, "Binary files "):
+		return false, u.fail("a binary patch")
+	default:
+		isOf, err := u.extended(l)
+		if isOf || err != nil {
+			return false, err
+		}
+		if strings.TrimSpace(l) != "" && u.file != nil && len(u.file.Hunks) > 0 {
+			return false, u.flush() // what comes is of another file
+		}
+	}
+	return false, err
+}
+
+// extended reads a line of git's, between the one that names a file and its headers. It reports
+// whether it is one.
+func (u *unified) extended(l string) (is bool, err error) {
+	mode, isNew := strings.CutPrefix(l, "new file mode ")
+	isOld := strings.HasPrefix(l, "deleted file mode ")
+	to, isTo := strings.CutPrefix(l, "rename to ")
+	switch mode = strings.TrimSpace(mode); {
+	case u.named == "" && (isNew || isOld):
+		return true, u.fail("%q, and it is not clear of which file", l)
+	case isNew && mode != "100644" && mode != "100755":
+		return true, u.fail("a file of mode %s, which is no regular file", mode)
+	case isNew:
+		u.file = &FilePatch{Op: Create, Path: u.named, Executable: mode == "100755"}
+	case isOld:
+		u.file = &FilePatch{Op: Delete, Path: u.named}
+	case strings.HasPrefix(l, "copy from ") || strings.HasPrefix(l, "old mode "):
+		return true, u.fail("%q: a patch may change what files hold and where they are, and no more", l)
+	case strings.HasPrefix(l, "rename from "):
+		u.from = unquoted(strings.TrimPrefix(l, "rename from "))
+	case isTo:
+		err = u.flush()
+		u.file = &FilePatch{Op: Update, Path: u.from, To: unquoted(to)}
+	default:
+		return false, nil
+	}
+	return true, err
+}
+
+// header reads the two lines that name a file before and after.
+func (u *unified) header() error {
+	before := headerPath(u.peek()[len("--- "):])
+	u.at++
+	old, new := u.cut.from(before, headerPath(u.peek()[len("+++ "):]))
+	if f := u.file; f != nil && len(f.Hunks) == 0 && (f.To != "" || f.Op != Update) { // git has said so
+		return nil
+	}
+	if err := u.flush(); err != nil {
+		return err
+	}
+	switch {
+	case old == "" && new == "":
+		return u.fail("no path")
+	case old == "":
+		u.file = &FilePatch{Op: Create, Path: new}
+	case new == "":
+		u.file = &FilePatch{Op: Delete, Path: old}
+	case old != new:
+		u.file = &FilePatch{Op: Update, Path: new, Other: old}
+	default:
+		u.file = &FilePatch{Op: Update, Path: old}
+	}
+	return nil
 }
 
 // Lines that begin and end the mails of git format-patch.
