@@ -104,17 +104,7 @@ func (h *hooks) guarded(ctx context.Context, root string, e *agents.Event, answe
 // record records an event. Each has a manager of its own, as in a process of its
 // own: what others do with the session meanwhile is seen.
 func (h *hooks) record(ctx context.Context, root string, e *agents.Event, answer *hookAnswer) (err error) {
-	opts := &manager.Options{Engine: h.engine, Session: e.Session, ToolWindows: true, Detached: true, Adopt: true}
-	if h.engine == nil {
-		if opts.StoreRoot, err = h.app.storeRoot(); err != nil {
-			return err
-		}
-		opts.Home, opts.Git = h.app.home()
-		opts.IgnoreFile = h.app.ignoreFile()
-		opts.Logger, opts.NoPrompts = h.app.log, h.app.noPrompts()
-		opts.Limits = new(limitFlags).limits(h.app)
-	}
-	m, err := manager.Open(ctx, root, opts)
+	m, err := h.open(ctx, root, e)
 	if err != nil {
 		return err
 	}
@@ -130,109 +120,149 @@ func (h *hooks) record(ctx context.Context, root string, e *agents.Event, answer
 	if err := vfs.Lock(ctx, lock, vfs.Exclusive); err != nil {
 		return fmt.Errorf("wait for other events: %w", err)
 	}
-	agent := cmp.Or(e.Agent, "claude")
-	calls := readHookCalls(lock)
-	defer func() { err = errors.Join(err, calls.write(lock)) }()
+	ev := &recording{Event: e, h: h, m: m, calls: readHookCalls(lock), answer: answer}
+	defer func() { err = errors.Join(err, ev.calls.write(lock)) }()
 	turn, err := inside.Of(m).OpenTurn()
 	if err != nil {
 		return err
 	}
-	open := turn != nil
-	var tools []string // that run
-	if open {
-		tools = turn.Tools
+	if ev.open = turn != nil; ev.open {
+		ev.tools = turn.Tools
 	}
-	calls.keep(e.Session, tools)
-	// cutOff ends a turn that Stop did not end, since the user has pressed Esc. A tool
-	// whose end was not told was running, but for one about which the user was asked:
-	// that may have been refused by Esc, too, and nobody knows whose the changes are.
-	cutOff := func() error {
-		if !open {
-			return nil
-		}
-		if asked := calls.asked(tools); len(asked) > 0 {
-			if err := inside.Of(m).ToolsUnknown(ctx, asked...); err != nil {
-				return err
-			}
-		}
-		r, err := m.OnTurnEnd(ctx, nil)
-		if err == nil {
-			calls.owe(e.Session, r.Secrets)
-		}
-		return err
-	}
+	ev.calls.keep(e.Session, ev.tools)
 	switch e.Name {
-	case agents.SessionStart:
-		calls.begin(e.Session, e.Model)
-		if e.Source != "compact" { // otherwise Claude Code was killed in it
-			if err := cutOff(); err != nil {
-				return err
-			}
-		}
-		_, err = m.Initialize(ctx)
-		return err
-	case agents.Prompt:
-		if err := cutOff(); err != nil { // Stop does not come where the user has stopped it
-			return err
-		}
-		r, err := m.OnTurnStart(ctx, &manager.Turn{Title: e.Title, Agent: agent, SinceLast: e.Tell,
-			Model: cmp.Or(e.Model, calls.model(e.Session))})
-		if err == nil {
-			answer.SinceLast = r.SinceLast
-		}
-		return err
-	case agents.ToolStart:
-		if !open { // the prompt was missed, or it is what a subagent does after Stop
-			if _, err := m.OnTurnStart(ctx, &manager.Turn{Agent: agent, Model: calls.model(e.Session)}); err != nil {
-				return err
-			}
-		}
-		if slices.Contains(tools, e.Tool) { // it was recorded, and whoever did so died before it said so
-			return nil
-		}
-		calls.add(e)
-		_, err = m.OnToolStart(ctx, e.Tool)
-		return err
+	case agents.SessionStart, agents.Prompt, agents.ToolStart:
+		return ev.begins(ctx)
 	}
-	if !open { // what was not seen to begin does not end: nobody knows whose changes these are
+	if !ev.open { // what was not seen to begin does not end: nobody knows whose changes these are
 		return nil
 	}
-	switch e.Name {
+	return ev.goesOn(ctx)
+}
+
+// open opens the manager of an event's session.
+func (h *hooks) open(ctx context.Context, root string, e *agents.Event) (m *manager.FileSnapshotManager, err error) {
+	opts := &manager.Options{Engine: h.engine, Session: e.Session, ToolWindows: true, Detached: true, Adopt: true}
+	if h.engine == nil {
+		if opts.StoreRoot, err = h.app.storeRoot(); err != nil {
+			return nil, err
+		}
+		opts.Home, opts.Git = h.app.home()
+		opts.IgnoreFile = h.app.ignoreFile()
+		opts.Logger, opts.NoPrompts = h.app.log, h.app.noPrompts()
+		opts.Limits = new(limitFlags).limits(h.app)
+	}
+	return manager.Open(ctx, root, opts)
+}
+
+// A recording is an event that is being recorded.
+type recording struct {
+	*agents.Event
+	h      *hooks
+	m      *manager.FileSnapshotManager
+	open   bool     // a turn of its session is
+	tools  []string // that run in that
+	calls  *hookCalls
+	answer *hookAnswer
+}
+
+// begins records an event with which something begins: a session, a turn or a tool.
+func (ev *recording) begins(ctx context.Context) error {
+	turn := &manager.Turn{Agent: cmp.Or(ev.Agent, "claude"), Model: cmp.Or(ev.Model, ev.calls.model(ev.Session))}
+	switch ev.Name {
+	case agents.SessionStart:
+		ev.calls.begin(ev.Session, ev.Model)
+		if ev.Source != "compact" { // otherwise Claude Code was killed in it
+			if err := ev.cutOff(ctx); err != nil {
+				return err
+			}
+		}
+		_, err := ev.m.Initialize(ctx)
+		return err
+	case agents.Prompt:
+		if err := ev.cutOff(ctx); err != nil { // Stop does not come where the user has stopped it
+			return err
+		}
+		turn.Title, turn.SinceLast = ev.Title, ev.Tell
+		r, err := ev.m.OnTurnStart(ctx, turn)
+		if err == nil {
+			ev.answer.SinceLast = r.SinceLast
+		}
+		return err
+	}
+	if !ev.open { // the prompt was missed, or it is what a subagent does after Stop
+		turn.Model = ev.calls.model(ev.Session)
+		if _, err := ev.m.OnTurnStart(ctx, turn); err != nil {
+			return err
+		}
+	}
+	if slices.Contains(ev.tools, ev.Tool) { // it was recorded, and whoever did so died before it said so
+		return nil
+	}
+	ev.calls.add(ev.Event)
+	_, err := ev.m.OnToolStart(ctx, ev.Tool)
+	return err
+}
+
+// goesOn records an event of a turn that is open.
+func (ev *recording) goesOn(ctx context.Context) (err error) {
+	switch ev.Name {
 	case agents.ToolAsked:
-		calls.ask(e)
+		ev.calls.ask(ev.Event)
 	case agents.ToolEnd, agents.ToolFailed:
-		for _, p := range e.Wrote {
-			if cerr := m.Claim(ctx, p); !errors.Is(cerr, manager.ErrOutside) {
+		for _, p := range ev.Wrote {
+			if cerr := ev.m.Claim(ctx, p); !errors.Is(cerr, manager.ErrOutside) {
 				err = errors.Join(err, cerr)
 			}
 		}
-		if slices.Contains(tools, e.Tool) {
-			_, terr := m.OnToolEnd(ctx, e.Tool)
+		if slices.Contains(ev.tools, ev.Tool) {
+			_, terr := ev.m.OnToolEnd(ctx, ev.Tool)
 			err = errors.Join(err, terr)
 		}
 	case agents.ToolRefused, agents.BatchEnd:
-		refused := slices.DeleteFunc(tools, func(tool string) bool {
-			return tool != e.Tool && !slices.Contains(e.Tools, tool)
+		refused := slices.DeleteFunc(ev.tools, func(tool string) bool {
+			return tool != ev.Tool && !slices.Contains(ev.Event.Tools, tool)
 		})
 		if len(refused) > 0 {
-			_, err = m.OnToolsRefused(ctx, refused...)
+			_, err = ev.m.OnToolsRefused(ctx, refused...)
 		}
 	case agents.Stop, agents.StopFailed: // what runs is in the background
-		var r *manager.Result
-		if r, err = m.OnTurnEnd(ctx, nil); err == nil {
-			calls.owe(e.Session, r.Secrets)
+		err = ev.endTurn(ctx)
+		if ev.Name == agents.Stop { // whose answer is shown
+			ev.answer.Secrets = ev.calls.owed(ev.Session)
 		}
-		if e.Name == agents.Stop { // whose answer is shown
-			answer.Secrets = calls.owed(e.Session)
-		}
-		h.log.addHealth(e, m)
-		if h.engine == nil {
-			h.app.startPrune(m)
+		ev.h.log.addHealth(ev.Event, ev.m)
+		if ev.h.engine == nil {
+			ev.h.app.startPrune(ev.m)
 		}
 	case agents.Interrupted, agents.SessionEnd:
-		err = cutOff()
+		err = ev.cutOff(ctx)
 	}
 	return err
+}
+
+// endTurn ends the turn, and notes what its user is to be told.
+func (ev *recording) endTurn(ctx context.Context) error {
+	r, err := ev.m.OnTurnEnd(ctx, nil)
+	if err == nil {
+		ev.calls.owe(ev.Session, r.Secrets)
+	}
+	return err
+}
+
+// cutOff ends a turn that Stop did not end, since the user has pressed Esc. A tool
+// whose end was not told was running, but for one about which the user was asked:
+// that may have been refused by Esc, too, and nobody knows whose the changes are.
+func (ev *recording) cutOff(ctx context.Context) error {
+	if !ev.open {
+		return nil
+	}
+	if asked := ev.calls.asked(ev.tools); len(asked) > 0 {
+		if err := inside.Of(ev.m).ToolsUnknown(ctx, asked...); err != nil {
+			return err
+		}
+	}
+	return ev.endTurn(ctx)
 }
 
 // hookCalls are the tools that run in a worktree, by what identifies them there. They
