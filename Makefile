@@ -90,6 +90,8 @@ crash: ## long fault loops: kill -9 in ROUNDS=200 rounds, 10,000 runs
 	$(DISK) go test -timeout 60m -run 'Fault|CutOff|RepairBesideWriter|Incident|PiSessions|SparseRandom' ./internal/cas ./internal/capture ./internal/audit ./manager -every
 	$(DISK) go test -timeout 60m -run 'LocateOracle|Drift' ./patch -cases 100000 -seed $(SEED)
 	$(DISK) go test -timeout 60m -run 'Fault|Kill' ./checkpoint -all -seed $(SEED)
+	go test -timeout 60m -run 'ParseConfig|NearMisses' ./internal/gitrepo -every
+	go test -timeout 60m -run 'RandomRepositories|Rules' ./internal/ignore -trees 30000 -seed $(SEED)
 	$(DISK) go test -timeout 60m -run ResidentWild ./internal/capture -wild 5m -seed $(SEED)
 
 .PHONY: faults
@@ -114,11 +116,13 @@ histories: ## restores, undos, reverts and forks by the rules: HISTORIES=3000 in
 .PHONY: merge
 merge: ## 8,200 merges beside git merge-file, and how long those of long texts take; HISTORY=dir,dir: of these repositories, too
 	go test -count=1 -timeout 60m -run 'TestMergeAgreesWithGit$$' ./patch -v -merge.cases 8200 -merge.history '$(HISTORY)' -seed $(SEED)
+	go test -count=1 -timeout 60m ./internal/textdiff -every -git.pairs 4000 -seed $(SEED)
 	go test -count=1 -timeout 60m -run 'TestMergeOfLongTexts$$' ./patch -v -merge.table
 	go test -count=1 -timeout 60m -run 'TestHunksOfHistory$$' ./manager -v -hunks.cases 2000 -seed $(SEED)
 
 .PHONY: blame
 blame: build ## blame beside git blame, cold, warm and as a process, of 10,000 turns and as many lines; TURNS=n
+	go test -count=1 -timeout 60m -run 'TestBlameAsGit$$' ./manager -v -blame.runs 200
 	go test -count=1 -timeout 60m -run 'TestBlameCost$$' ./manager -v -blame.turns $(or $(TURNS),10000) -blame.command $(CURDIR)/snapctl
 
 .PHONY: find

@@ -17,7 +17,7 @@ import (
 
 var (
 	blameHistory = flag.String("blame.history", "", "repository whose files TestBlameAsGit blames, too")
-	blameRuns    = flag.Int("blame.runs", 100, "files at random of TestBlameAsGit")
+	blameRuns    = flag.Int("blame.runs", 20, "files at random of TestBlameAsGit; 200 by make blame")
 )
 
 // TestBlameAsGit holds: of a history in which each version is a turn, blame says of a line
@@ -35,7 +35,7 @@ func TestBlameAsGit(t *testing.T) {
 	}
 	t.Run("history", func(t *testing.T) {
 		var files [][][]byte
-		for _, versions := range testhistory.Versions(t, *blameHistory) {
+		for _, versions := range testhistory.Versions(t, *blameHistory, 4000) {
 			if len(versions) > 1 {
 				files = append(files, versions)
 			}

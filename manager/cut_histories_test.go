@@ -215,7 +215,7 @@ func (c *cutModel) check() {
 // file, are as a set of lines says.
 func TestHunkHistories(t *testing.T) {
 	t.Parallel()
-	n := uint64(100)
+	n := uint64(30)
 	if testing.Short() {
 		n = 10
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/boocode/filestore/internal/testseed"
 )
 
-var cutRuns = flag.Int("cut.runs", 100, "histories of TestCutsAtRandom")
+var cutRuns = flag.Int("cut.runs", 30, "histories of TestCutsAtRandom")
 
 // A slotFile is what a file is to hold, as a simulation that shares no code with ours:
 // lines at places that are apart, each of which is taken back by itself.
@@ -77,11 +77,7 @@ func TestCutsAtRandom(t *testing.T) {
 	t.Parallel()
 	rng := testseed.Rand(t)
 	counts := make(map[string]int)
-	runs := *cutRuns
-	if testing.Short() {
-		runs = min(runs, 20)
-	}
-	for run := range runs {
+	for run := range *cutRuns {
 		seed := rng.Uint64()
 		t.Run(fmt.Sprint(run), func(t *testing.T) { cutsAtRandom(t, rand.New(rand.NewPCG(seed, 0)), counts) })
 		if t.Failed() {

@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"maps"
@@ -899,14 +900,7 @@ func historyReport(seed uint64, kind historyKind, list []historyStep, wrong stri
 // user's is lost, what is done can be taken back, start is the start.
 func TestRulesHold(t *testing.T) {
 	t.Parallel()
-	n := *histories
-	switch {
-	case n > 0:
-	case testing.Short():
-		n = 300
-	default:
-		n = 1500
-	}
+	n := cmp.Or(*histories, 400)
 	first := testseed.Of(t)
 	for i := range uint64(n) {
 		rng := rand.New(rand.NewPCG(first+i, 1))
@@ -925,10 +919,7 @@ func TestRulesHold(t *testing.T) {
 // history that it finds to be wrong.
 func TestHistories(t *testing.T) {
 	t.Parallel()
-	n := *histories
-	if n == 0 {
-		n = 4
-	}
+	n := cmp.Or(*histories, 4)
 	first := testseed.Of(t)
 	for i := range uint64(n) {
 		t.Run(fmt.Sprint("seed=", first+i), func(t *testing.T) { compareHistory(t, first+i, true) })

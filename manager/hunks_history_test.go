@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	hunkCases   = flag.Int("hunks.cases", 60, "files of TestHunksOfHistory; 2000 by make merge")
+	hunkCases   = flag.Int("hunks.cases", 30, "files of TestHunksOfHistory; 2000 by make merge")
 	hunkHistory = flag.String("hunks.history", "..", "directory in a git repository whose files' histories are taken")
 )
 
@@ -25,7 +25,7 @@ type hunkCase struct{ before, after, now []byte }
 // as what somebody has made of it since.
 func hunkCasesOf(t *testing.T, rng *rand.Rand, n int) (list []hunkCase) {
 	var files [][][]byte
-	for _, versions := range testhistory.Versions(t, *hunkHistory) {
+	for _, versions := range testhistory.Versions(t, *hunkHistory, 10*n) {
 		if len(versions) >= 3 {
 			files = append(files, versions)
 		}

@@ -407,7 +407,7 @@ func TestIncidents(t *testing.T) {
 // TestIncidentKilled is the first incident: a process is killed at each of its
 // operations while it restores.
 func TestIncidentKilled(t *testing.T) {
-	step := int(stride(11, 40))
+	step := int(stride(29, 40))
 	for at := 0; ; at += step {
 		b := newBench(t)
 		m, err := Open(t.Context(), b.dir, &Options{StoreRoot: b.stores, Session: "s"})

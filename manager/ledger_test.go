@@ -16,7 +16,7 @@ import (
 	"github.com/boocode/filestore/rollback"
 )
 
-var ledgerRuns = flag.Int("ledger.runs", 40, "histories of TestLedger")
+var ledgerRuns = flag.Int("ledger.runs", 15, "histories of TestLedger")
 
 // A ledger is a history at random in which every line is written once, by somebody, so that
 // it is known whose each line is that goes or comes, whatever a merge makes of files, with

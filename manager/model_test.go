@@ -31,7 +31,7 @@ import (
 )
 
 var (
-	modelRuns  = flag.Int("runs", 6, "histories that TestModel makes")
+	modelRuns  = flag.Int("runs", 4, "histories that TestModel makes")
 	modelSteps = flag.Int("steps", 60, "events in each of them")
 )
 

@@ -19,7 +19,7 @@ import (
 )
 
 var (
-	mergeCases   = flag.Int("merge.cases", 500, "cases of TestMergeAgreesWithGit; 8200 by make merge")
+	mergeCases   = flag.Int("merge.cases", 164, "cases of TestMergeAgreesWithGit; 8200 by make merge")
 	mergeHistory = flag.String("merge.history", "",
 		"directories in git repositories, separated by commas, whose files'"+
 			" histories are merged; default this one")
@@ -211,7 +211,7 @@ func historyCases(t *testing.T, rng *rand.Rand, n int) (list []triple) {
 	}
 	for _, dir := range dirs {
 		var files [][][]byte
-		for _, versions := range testhistory.Versions(t, dir) {
+		for _, versions := range testhistory.Versions(t, dir, 5*n) {
 			if len(versions) >= 3 {
 				files = append(files, versions)
 			}

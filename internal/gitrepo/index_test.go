@@ -488,17 +488,20 @@ func TestIndexNearMisses(t *testing.T) {
 	for _, version := range []uint32{2, 4} {
 		good := buildIndex(version, entries, extension("TREE", nil))
 		for i, b := range nearmiss.Of(good[:len(good)-20]) {
-			if i%13 != 0 { // all agree, and take 40 s
+			if i%29 != 0 && !*every { // all agree, and take 40 s
 				continue
 			}
 			sum := sha1.Sum(b)
 			b = append(b, sum[:]...)
 			x, err := parseIndex(b, 20, noShared)
+			if err != nil { // git reads on behind the end of some
+				continue
+			}
 			if werr := os.WriteFile(name, b, 0o600); werr != nil {
 				t.Fatal(werr)
 			}
 			listing, gitErr := exec.Command("git", "-C", dir, "ls-files", "-z", "--sparse").Output()
-			if gitErr != nil || err != nil { // git reads on behind the end of some
+			if gitErr != nil {
 				continue
 			}
 			want := strings.FieldsFunc(string(listing), func(c rune) bool { return c == 0 })

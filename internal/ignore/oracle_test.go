@@ -2,6 +2,7 @@ package ignore
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -207,17 +208,15 @@ func disagreements(got, want map[string]bool) []string {
 	return paths
 }
 
+var trees = flag.Int("trees", 800, "trees of TestRandomRepositories; 30,000 by make crash")
+
 // TestRandomRepositories compares with git on trees full of patterns and
 // names that nobody would write.
 func TestRandomRepositories(t *testing.T) {
-	trees := 3000
-	if testing.Short() {
-		trees = 300
-	}
 	s := testseed.Of(t)
 	r := newRepo(t)
 	questions, yes := 0, 0
-	for i := range trees / treesPerRepo {
+	for i := range *trees / treesPerRepo {
 		rnd := rand.New(rand.NewPCG(s, uint64(i)))
 		r.reset()
 		randomRepo(r, rnd)
@@ -244,7 +243,7 @@ func TestRandomRepositories(t *testing.T) {
 			break
 		}
 	}
-	t.Logf("%d trees, %d paths, %d of them ignored", trees, questions, yes)
+	t.Logf("%d trees, %d paths, %d of them ignored", *trees, questions, yes)
 }
 
 // compareWithListing checks that git ls-files lists what we do not ignore.
@@ -269,7 +268,7 @@ func compareWithListing(r *repo, ignored map[string]bool) {
 
 // treesPerRepo trees with .gitignore files of their own share one repository:
 // starting git is what the test spends its time on.
-const treesPerRepo = 5
+const treesPerRepo = 8
 
 // randomRepo fills r with trees of up to four levels, the first of them at
 // the root.

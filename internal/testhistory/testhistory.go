@@ -6,16 +6,17 @@ import (
 	"bytes"
 	"fmt"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 )
 
 // Versions returns the versions of the text files of a repository in its last
-// 4,000 commits, oldest first. Where there is no repository, or no git, the test is told
+// commits, so many of them, oldest first. Where there is no repository, or no git, the test is told
 // so and there are none.
-func Versions(t testing.TB, dir string) (list [][][]byte) {
+func Versions(t testing.TB, dir string, commits int) (list [][][]byte) {
 	log, err := Git(dir, nil, "log", "--no-merges", "--raw", "--no-renames", "--no-abbrev", "--format=", "--reverse",
-		"--diff-filter=AM", "-n", "4000", "--", ".")
+		"--diff-filter=AM", "-n", strconv.Itoa(commits), "--", ".")
 	if err != nil {
 		t.Logf("NOT CHECKED with the histories of %s: %v", dir, err)
 		return nil

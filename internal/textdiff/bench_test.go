@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
-	"time"
 )
 
 // An input is a pair of texts of about n lines, hard for some way of matching.
@@ -211,7 +210,7 @@ func BenchmarkSplitLines(b *testing.B) {
 // No input may take time out of proportion, each result must be right, and few
 // changes must stay few: what the input changed, at most.
 func TestEditsOfHardInputs(t *testing.T) {
-	const n = 20_000
+	const n = 8_000
 	most := map[string]int{
 		"one-changed-line":        2,
 		"1%-changed":              2 * n / 100,
@@ -225,12 +224,7 @@ func TestEditsOfHardInputs(t *testing.T) {
 	for _, in := range inputs {
 		x, y := in.make(newRand(t), n)
 		old, new := join(x), join(y)
-		start := time.Now()
-		list := Edits(old, new)
-		// They take 50 ms at most; -race on a busy machine is much slower.
-		if took := time.Since(start); took > 5*time.Second {
-			t.Errorf("%s: Edits took %v", in.name, took)
-		}
+		list := Edits(old, new) // how much it may do for that is TestEffortIsShared
 		if got := applyEdits(t, old, new, list); !bytes.Equal(got, new) {
 			t.Errorf("%s: edits do not rebuild the new text", in.name)
 		}

@@ -2,10 +2,7 @@ package textdiff
 
 import (
 	"bytes"
-	"os/exec"
-	"regexp"
 	"slices"
-	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -130,52 +127,23 @@ func TestMergeEditsSkipFrequentLines(t *testing.T) {
 // are there several times: 1,994 of 2,000.
 func TestMergeEditsAreGits(t *testing.T) {
 	needTool(t, "git")
-	rnd, dir := newRand(t), t.TempDir()
+	rnd := newRand(t)
 	const cases = 300
-	other := 0
+	var pairs [][2][]byte
 	for range cases {
 		old := few(rnd, rnd.IntN(25), 1+rnd.IntN(6))
 		new := change(rnd, append(old, "\n"), 1+rnd.IntN(6))
-		x, y := join(old), join(new)
-		writeFile(t, dir, File{Name: "old", Content: x, Mode: 0o100644})
-		writeFile(t, dir, File{Name: "new", Content: y, Mode: 0o100644})
-		cmd := exec.Command("git", "diff", "--no-index", "--no-indent-heuristic", "--diff-algorithm=myers", "-U0",
-			"old", "new")
-		cmd.Dir, cmd.Env = dir, toolEnv()
-		out, _ := cmd.Output() // exit code 1 says that they differ
-		var want []Edit
-		for _, m := range hunkHeader.FindAllStringSubmatch(string(out), -1) {
-			var e Edit
-			e.OldStart, e.OldEnd = hunkRange(t, m[1], m[2])
-			e.NewStart, e.NewEnd = hunkRange(t, m[3], m[4])
-			want = append(want, e)
-		}
-		if _, got := mergeEdits(x, y); !slices.Equal(got, want) {
+		pairs = append(pairs, [2][]byte{join(old), join(new)})
+	}
+	want, _ := gitEdits(t, pairs, "--no-indent-heuristic", "--diff-algorithm=myers")
+	other := 0
+	for i, p := range pairs {
+		if _, got := mergeEdits(p[0], p[1]); !slices.Equal(got, want[i]) {
 			other++
-			t.Logf("%q and %q: %v, git has %v", x, y, got, want)
+			t.Logf("%q and %q: %v, git has %v", p[0], p[1], got, want[i])
 		}
 	}
 	if other > cases/100 {
 		t.Errorf("%d of %d texts have other edits than git's", other, cases)
 	}
-}
-
-var hunkHeader = regexp.MustCompile(`(?m)^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@`)
-
-// hunkRange returns the lines that a header of git's has, of which none are after
-// the line that it names.
-func hunkRange(t *testing.T, line, count string) (start, end int) {
-	t.Helper()
-	n := 1
-	start, err := strconv.Atoi(line)
-	if err == nil && count != "" {
-		n, err = strconv.Atoi(count)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n > 0 {
-		start--
-	}
-	return start, start + n
 }
