@@ -1,0 +1,149 @@
+package exchange
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"math/rand/v2"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/places"
+	"github.com/boocode/filestore/internal/remote/lines"
+	"github.com/boocode/filestore/internal/remote/remotetest"
+	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/internal/vfs/vfstest"
+)
+
+// withFault calls fn with the store of the directory on a disk that fails.
+func (m *machine) withFault(fault *vfstest.Fault, fn func(*cas.Store, *places.Location) error) error {
+	loc, err := places.Locate(m.stores(), m.dir)
+	if err != nil {
+		return err
+	}
+	s, err := cas.OpenFS(m.t.Context(), vfstest.WithFault(vfs.OS(loc.Dir), fault), &cas.Options{Root: loc.Project.Main})
+	if err != nil {
+		return err
+	}
+	return errors.Join(fn(s, loc), s.Close())
+}
+
+// TestStoreFaults has the disk of the store fail, or be full, at operations of pushes, clones, fetches and evictions.
+// What they say is so: who was told that it was done has it done, and else it can be done again. Neither the store
+// nor the remote is damaged, and nothing is lost.
+func TestStoreFaults(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 3))
+	a, mem := hasLeft(t)
+	pushed := mem.Objects()
+	evicted := a.copyOf()
+	if _, err := evicted.evict(mem); err != nil {
+		t.Fatal(err)
+	}
+	afterEvict := mem.Objects()
+	a.turn("s1", "not pushed", func() { a.write("big0", raw(rng, 5<<20)) })
+	empty := func() *machine {
+		m := newMachine(t)
+		if err := m.withStore(func(s *cas.Store, _ *places.Location) error {
+			return Add(t.Context(), s.FS(), &Config{Name: "team"})
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	clone := func(lazy bool) faultyRun {
+		return func(ctx context.Context, s *cas.Store, loc *places.Location, repo *lines.Repo) (bool, error) {
+			f, err := Fetch(ctx, repo, nil)
+			if err != nil {
+				return false, err
+			}
+			goOn, _ := f.Newest()
+			r, err := (&Importer{Store: s, Repo: repo, Name: "team", Worktree: loc.Project.Worktree,
+				Root: loc.Project.Root, Lazy: lazy}).Import(ctx, f, goOn)
+			return err == nil && r.Records == 0, err
+		}
+	}
+	for _, sc := range []struct {
+		name    string
+		machine func() *machine
+		there   map[string][]byte
+		run     faultyRun
+	}{
+		{"push", a.copyOf, pushed,
+			func(ctx context.Context, s *cas.Store, _ *places.Location, repo *lines.Repo) (bool, error) {
+				r, err := (&Pusher{Store: s, Repo: repo, Name: "team"}).Push(ctx)
+				return err == nil && r.Records == 0, err
+			}},
+		{"clone", empty, pushed, clone(false)},
+		{"lazy clone", empty, pushed, clone(true)},
+		{"fetch", evicted.copyOf, afterEvict,
+			func(ctx context.Context, s *cas.Store, _ *places.Location, _ *lines.Repo) (bool, error) {
+				n, err := FetchAll(ctx, s, "team")
+				return n == 0, err
+			}},
+		{"evict", a.copyOf, pushed,
+			func(ctx context.Context, s *cas.Store, _ *places.Location, repo *lines.Repo) (bool, error) {
+				r, err := evict(ctx, s, repo, "team", false, time.Second)
+				return err == nil && r.Objects == 0, err
+			}},
+	} {
+		t.Run(sc.name, func(t *testing.T) {
+			count := &vfstest.Fault{At: -1}
+			faultOnce(t, sc.machine(), memOf(t, sc.there), count, sc.run)
+			step := max(count.Count()/3, 1)
+			if *everyByte {
+				step = 1
+			}
+			for at := step / 2; at < count.Count(); at += step {
+				full := &vfstest.Fault{At: at, Sticky: true, Err: syscall.ENOSPC}
+				faultOnce(t, sc.machine(), memOf(t, sc.there), full, sc.run)
+				faultOnce(t, sc.machine(), memOf(t, sc.there), &vfstest.Fault{At: at, Err: syscall.EIO}, sc.run)
+			}
+		})
+	}
+}
+
+// A faultyRun does something, and reports whether it had been done before.
+type faultyRun func(context.Context, *cas.Store, *places.Location, *lines.Repo) (before bool, err error)
+
+// faultOnce does something on a disk that fails, and then on one that does not.
+func faultOnce(t *testing.T, m *machine, mem *remotetest.Mem, fault *vfstest.Fault, run faultyRun) {
+	t.Helper()
+	ctx := fetching(t, mem)
+	do := func(s *cas.Store, loc *places.Location) (bool, error) {
+		repo, err := openRepo(ctx, mem)
+		if err != nil {
+			return false, err
+		}
+		return run(ctx, s, loc, repo)
+	}
+	done := false
+	err := m.withFault(fault, func(s *cas.Store, loc *places.Location) error {
+		_, err := do(s, loc)
+		done = err == nil
+		return err
+	})
+	if err != nil && !fault.Fired() {
+		t.Errorf("without a fault: %v", err)
+	}
+	if err != nil && fault.Err != nil && !errors.Is(err, fault.Err) && !errors.Is(err, vfstest.ErrInjected) &&
+		!cas.IsPromised(err) && !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("operation %d fails with %v: it says %v", fault.At, fault.Err, err)
+	}
+	m.check()
+	err = m.withStore(func(s *cas.Store, loc *places.Location) error {
+		before, err := do(s, loc)
+		if err == nil && done && !before {
+			t.Errorf("operation %d fails with %v: it was said to be done, and was not", fault.At, fault.Err)
+		}
+		return err
+	})
+	if err == nil {
+		err = m.readAll(ctx)
+	}
+	if err != nil {
+		t.Errorf("operation %d failed with %v; done again: %v", fault.At, fault.Err, err)
+	}
+	checkRemote(t, m, mem)
+}
