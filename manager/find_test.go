@@ -215,8 +215,8 @@ func findLikeGit(t *testing.T, rnd *rand.Rand) {
 				changeFiles(b, rnd, files)
 			}
 		})
-		fmt.Fprintf(&in, "commit refs/heads/main\ncommitter u <u@example.com> %d +0000\ndata <<end\n%d\nend\ndeleteall\n",
-			i+1, i)
+		fmt.Fprintf(&in, "commit refs/heads/main\ncommitter u <u@example.com> %d +0000\n", i+1)
+		fmt.Fprintf(&in, "data <<end\n%d\nend\ndeleteall\n", i)
 		for _, name := range slices.Sorted(maps.Keys(files)) {
 			text := linesText(files[name])
 			fmt.Fprintf(&in, "M 100644 inline %s\ndata %d\n%s\n", name, len(text), text)

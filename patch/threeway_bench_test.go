@@ -21,8 +21,12 @@ type mergeInput struct {
 }
 
 var mergeInputs = []mergeInput{
-	{"100k distinct lines, 20+20 edits", func(rng *rand.Rand, of int) triple { return longCase(rng, 100_000/of, 1e9, 20/of) }},
-	{"100k distinct lines, 1,000+1,000", func(rng *rand.Rand, of int) triple { return longCase(rng, 100_000/of, 1e9, 1000/of) }},
+	{"100k distinct lines, 20+20 edits", func(rng *rand.Rand, of int) triple {
+		return longCase(rng, 100_000/of, 1e9, 20/of)
+	}},
+	{"100k distinct lines, 1,000+1,000", func(rng *rand.Rand, of int) triple {
+		return longCase(rng, 100_000/of, 1e9, 1000/of)
+	}},
 	{"1M lines of CSV, 100+100", func(rng *rand.Rand, of int) triple {
 		base := make([]string, 1_000_000/of)
 		for i := range base {
@@ -31,7 +35,9 @@ var mergeInputs = []mergeInput{
 		}
 		return sides(rng, base, 100)
 	}},
-	{"20k equal lines, 10+10", func(rng *rand.Rand, of int) triple { return longCase(rng, 20_000/of, 1, 10) }},
+	{"20k equal lines, 10+10", func(rng *rand.Rand, of int) triple {
+		return longCase(rng, 20_000/of, 1, 10)
+	}},
 	{"one line of 10 MB", func(rng *rand.Rand, of int) triple {
 		line := func(s string) []byte {
 			b := bytes.Repeat([]byte("0123456789"), 1<<20)
@@ -40,8 +46,12 @@ var mergeInputs = []mergeInput{
 		}
 		return triple{line("base"), line("ours"), line("theirs")}
 	}},
-	{"100k lines, 110 distinct, 2,000+2,000", func(rng *rand.Rand, of int) triple { return longCase(rng, 100_000/of, 110, 2000/of) }},
-	{"100k lines, 2 distinct, 200+200", func(rng *rand.Rand, of int) triple { return longCase(rng, 100_000/of, 2, 200/of) }},
+	{"100k lines, 110 distinct, 2,000+2,000", func(rng *rand.Rand, of int) triple {
+		return longCase(rng, 100_000/of, 110, 2000/of)
+	}},
+	{"100k lines, 2 distinct, 200+200", func(rng *rand.Rand, of int) triple {
+		return longCase(rng, 100_000/of, 2, 200/of)
+	}},
 	{"100k lines, 25k of them moved, 100 edits", func(rng *rand.Rand, of int) triple {
 		c := longCase(rng, 100_000/of, 50_000, 100/of)
 		k := 1000 / of
@@ -50,8 +60,8 @@ var mergeInputs = []mergeInput{
 		return c
 	}},
 	{"3 texts of 100k lines, 110 distinct", func(rng *rand.Rand, of int) triple {
-		a, b, c := longCase(rng, 100_000/of, 110, 0), longCase(rng, 100_000/of, 110, 0), longCase(rng, 100_000/of, 110, 0)
-		return triple{a.base, b.base, c.base}
+		text := func() []byte { return longCase(rng, 100_000/of, 110, 0).base }
+		return triple{text(), text(), text()}
 	}},
 }
 
