@@ -159,6 +159,9 @@ func (s *Store) appendRecords(batch []*commitRequest, packs []journal.PackLen) e
 		if r.imports != nil {
 			var list []journal.Record
 			list, r.err = importRecords(r, s.j.Given()+1+uint64(len(records)), packs)
+			if r.err == nil && len(list) == 0 { // what was put is on record all the same
+				list = []journal.Record{{Kind: journal.FramePacks, Body: journal.AppendPacks(nil, packs)}}
+			}
 			records = append(records, list...)
 			continue
 		}

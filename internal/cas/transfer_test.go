@@ -184,3 +184,25 @@ func TestTransferDamage(t *testing.T) {
 		t.Errorf("%d objects were stored", n)
 	}
 }
+
+// TestImportNothing has what was put be there for others once an import has said that it is durable, though there
+// was no record to import.
+func TestImportNothing(t *testing.T) {
+	disk := vfstest.NewMem()
+	s := openMem(t, disk)
+	w, err := s.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	id, err := w.Put(object.Blob, []byte("by itself"))
+	if err == nil {
+		err = w.Import(t.Context(), func(uint64) ([]*store.Snapshot, error) { return nil, nil })
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openMem(t, disk).Get(t.Context(), object.Blob, id); err != nil {
+		t.Error(err)
+	}
+}

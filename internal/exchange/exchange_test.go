@@ -115,8 +115,11 @@ func (m *machine) withStore(fn func(s *cas.Store, loc *places.Location) error) e
 	return errors.Join(loc.Note(m.t.Context(), s.FS()), fn(s, loc), s.Close())
 }
 
+// asIs wraps keys in nothing, and unwraps them.
+func asIs(b []byte) ([]byte, error) { return b, nil }
+
 func openRepo(ctx context.Context, b remote.Backend) (*lines.Repo, error) {
-	r, err := lines.Open(ctx, b, nil)
+	r, err := lines.Open(ctx, b, asIs)
 	if errors.Is(err, lines.ErrNone) {
 		return lines.Init(ctx, b, nil)
 	}

@@ -107,7 +107,7 @@ func (p *Pusher) fetchLost(ctx context.Context, r *RepairResult) error {
 			}
 		}
 	}
-	if err := w.Import(ctx, func(uint64) ([]*store.Snapshot, error) { return nil, nil }); err != nil {
+	if err := w.Close(); err != nil { // which makes durable what came
 		return err
 	}
 	after, err := p.problems(ctx)

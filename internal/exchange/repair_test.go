@@ -2,10 +2,14 @@ package exchange
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/boocode/filestore/internal/cas"
@@ -120,4 +124,72 @@ func TestRepairThere(t *testing.T) {
 			sameHistory(t, whole, c, "s1", "s2")
 		}
 	}
+}
+
+// TestRepairHere takes away each pack of a store: what was in it comes back from the remote.
+func TestRepairHere(t *testing.T) {
+	a, mem := hasLeft(t)
+	packs, err := filepath.Glob(filepath.Join(a.stores(), "*", "packs", "*.pack"))
+	if err != nil || len(packs) == 0 {
+		t.Fatalf("packs: %v, %v", packs, err)
+	}
+	for _, name := range packs {
+		m := a.copyOf()
+		rel, _ := filepath.Rel(a.stores(), name)
+		gone := filepath.Join(m.stores(), rel)
+		if err := errors.Join(os.Remove(gone), os.RemoveAll(strings.TrimSuffix(gone, ".pack")+".idx")); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.readAll(t.Context()); err == nil {
+			t.Fatalf("%s had nothing", rel)
+		}
+		r, err := m.repair(mem)
+		if err != nil || r.Fetched == 0 || r.Lost > 0 || len(r.Left) > 0 {
+			t.Errorf("%s: repair: %+v, %v", rel, r, err)
+		}
+		if err := m.readAll(t.Context()); err != nil {
+			t.Errorf("%s: %v", rel, err)
+		}
+	}
+}
+
+// TestAnew makes a new key, and has a prune seal all with it that stays: nothing is there then that the
+// old one opens, and a clone has the same history.
+func TestAnew(t *testing.T) {
+	a, mem := newMachine(t), remotetest.NewMem()
+	repo, err := lines.Init(t.Context(), mem, asIs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.turn("s1", "", func() { a.write("big", raw(rand.New(rand.NewPCG(2, 2)), 5<<20)) })
+	a.mustPush(mem)
+	if repo, err = openRepo(t.Context(), mem); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := repo.Rotate(t.Context(), asIs, [16]byte{1}); err != nil {
+		t.Fatal(err)
+	}
+	old := func() (keys []string) {
+		for key, b := range mem.Objects() {
+			if isData := strings.HasPrefix(key, "log/") || strings.HasPrefix(key, "data/"); isData && b[12] == 1 {
+				keys = append(keys, key)
+			}
+		}
+		return keys
+	}
+	if len(old()) == 0 {
+		t.Error("nothing is sealed with the old key")
+	}
+	if r, err := prune(t, mem, &PruneOptions{Anew: true}, nil); err != nil || r.Anew != 1 {
+		t.Fatalf("prune: %+v, %v", r, err)
+	}
+	if keys := old(); len(keys) > 0 {
+		t.Errorf("still sealed with the old key: %v", keys)
+	}
+	a.turn("s1", "goes on", func() { a.write("text", "more") })
+	a.mustPush(mem)
+	b := newMachine(t)
+	b.mustClone(mem, nil)
+	sameHistory(t, a, b, "s1")
+	checkRemote(t, a, mem)
 }
