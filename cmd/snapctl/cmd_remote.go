@@ -434,6 +434,9 @@ func (a *app) printPushed(c *exchange.Config, r *exchange.PushResult) error {
 		a.tell("%s that snapshots need are lost here, and so there: 'snapctl check' lists them",
 			words.Count(r.Lost, "object"))
 	}
+	if r.Forgotten > 0 {
+		a.note("%s that snapshots need were forgotten, and are put there no more", words.Count(r.Forgotten, "content"))
+	}
 	if r.Records == 0 {
 		a.note("all is at %s", c.Name)
 		return nil

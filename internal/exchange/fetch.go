@@ -42,6 +42,7 @@ type FetchedRecord struct {
 	names map[uint64]origin
 
 	here uint64 // its number in this store; 0: none yet
+	came bool   // by this import
 }
 
 // fetchers is how many requests are under way at once: so many hide the way to the server.

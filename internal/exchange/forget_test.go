@@ -89,6 +89,11 @@ func TestForgetThere(t *testing.T) {
 	a.turn("s", "fourth", func() { a.write("g", "four\n") })
 	a.mustPush(mem)
 	b.mustPull(mem)
+	d := newMachine(t) // who has it, and was never told
+	d.turn("d", "", func() { d.write("env", secret) })
+	if r := d.mustPush(mem); r.Forgotten != 1 || r.Lost != 0 {
+		t.Errorf("a push of what was forgotten there says %+v", r)
+	}
 	if in := found(); len(in) > 0 {
 		t.Errorf("it is there again: %v", in)
 	}

@@ -60,7 +60,8 @@ func (m *Importer) Import(ctx context.Context, f *Fetched, goOn []*FetchedLine) 
 	}
 	defer lock.Close()
 	x := &importing{Importer: m, ctx: ctx, f: f, known: make(map[origin]uint64), result: new(ImportResult),
-		lost: make(map[store.ID]bool), local: make(map[*FetchedLine]uint64)}
+		lost: make(map[store.ID]bool), local: make(map[*FetchedLine]uint64),
+		chains: make(map[*FetchedLine][]*FetchedLine)}
 	for _, l := range goOn {
 		chain := f.Chain(l)
 		for i, c := range chain {
@@ -85,6 +86,9 @@ type importing struct {
 	local  map[*FetchedLine]uint64 // how many entries of a line are of the importer's directory
 	lost   map[store.ID]bool
 	result *ImportResult
+
+	chains  map[*FetchedLine][]*FetchedLine // of lines, as they were asked for
+	ofStore map[[16]byte][]*FetchedRecord   // records of each store, in order of number; nil: not known yet
 
 	forgotten []store.ID // which nobody takes for damage
 	promising promising
@@ -405,7 +409,7 @@ func (x *importing) isBefore(l *FetchedLine, r *FetchedRecord, than *FetchedLine
 // snapshots returns records as this store has them, the first with a number.
 func (x *importing) snapshots(batch []*turn, first uint64) (list []*store.Snapshot, err error) {
 	for i, t := range batch {
-		t.here = first + uint64(i)
+		t.here, t.came = first+uint64(i), true
 		snap, err := x.snapshot(t.line, t.FetchedRecord)
 		if err != nil {
 			return nil, err
@@ -450,7 +454,11 @@ func (x *importing) number(l *FetchedLine, r *FetchedRecord, n uint64) uint64 {
 		}
 		return x.known[o]
 	}
-	chain := x.f.Chain(l)
+	chain, ok := x.chains[l]
+	if !ok {
+		chain = x.f.Chain(l)
+		x.chains[l] = chain
+	}
 	for i, c := range chain {
 		if c.Store == l.Store && c.of[n] != nil && c.of[n].Entry <= ends(chain, i) {
 			return c.of[n].here
@@ -471,19 +479,29 @@ func (x *importing) number(l *FetchedLine, r *FetchedRecord, n uint64) uint64 {
 
 // near returns the number here of the newest record that the store of a line had when it had
 // the record n.
-func (x *importing) near(l *FetchedLine, n uint64) (here uint64) {
-	seq := uint64(0)
-	for _, o := range x.f.Lines {
-		if o.Store != l.Store {
-			continue
+func (x *importing) near(l *FetchedLine, n uint64) uint64 {
+	if x.ofStore == nil {
+		x.ofStore = make(map[[16]byte][]*FetchedRecord)
+		for _, o := range x.f.Lines {
+			x.ofStore[o.Store] = append(x.ofStore[o.Store], o.Records...)
 		}
-		for _, r := range o.Records {
-			if r.Seq <= n && r.Seq >= seq && r.here != 0 {
-				seq, here = r.Seq, r.here
-			}
+		for _, list := range x.ofStore {
+			slices.SortStableFunc(list, func(a, b *FetchedRecord) int { return cmp.Compare(a.Seq, b.Seq) })
 		}
 	}
-	return here
+	list := x.ofStore[l.Store]
+	behind, _ := slices.BinarySearchFunc(list, n, func(r *FetchedRecord, n uint64) int {
+		if r.Seq <= n {
+			return -1
+		}
+		return 1
+	})
+	for _, r := range slices.Backward(list[:behind]) {
+		if r.here != 0 {
+			return r.here
+		}
+	}
+	return 0
 }
 
 // amend says records again that were here, and that their writer has said again since.
@@ -493,17 +511,20 @@ func (x *importing) amend() error {
 			continue
 		}
 		for _, r := range l.Records {
+			if r.came || r.Snap.Pruned {
+				continue
+			}
 			have, err := x.Store.Snapshot(x.ctx, r.here)
 			if err != nil {
 				return err
 			}
+			said := r.Snap
+			if have.Pruned || have.Entry == said.Entry && have.Above == said.Above && have.Label == said.Label {
+				continue
+			}
 			now, err := x.snapshot(l, r)
 			if err != nil {
 				return err
-			}
-			same := have.Entry == now.Entry && have.Above == now.Above && have.Label == now.Label
-			if have.Pruned || now.Pruned || same {
-				continue
 			}
 			c := *have
 			c.Entry, c.Above, c.Label, c.Data = now.Entry, now.Above, now.Label, now.Data

@@ -393,6 +393,106 @@ func (m *machine) eachRecord(fn func(*store.Snapshot)) {
 	}
 }
 
+// A killing is a Backend that dies behind the first entry that is put, after something else has happened.
+type killing struct {
+	remote.Backend
+	before func()
+	dead   bool
+}
+
+func (b *killing) Create(ctx context.Context, key string, data []byte) error {
+	if b.dead {
+		return remotetest.ErrKilled
+	}
+	if strings.HasPrefix(key, "log/") {
+		b.before()
+		b.dead = true
+		if err := b.Backend.Create(ctx, key, data); err != nil {
+			return err
+		}
+		return remotetest.ErrKilled
+	}
+	return b.Backend.Create(ctx, key, data)
+}
+
+func (b *killing) Get(ctx context.Context, key string, off, n int64) ([]byte, error) {
+	if b.dead {
+		return nil, remotetest.ErrKilled
+	}
+	return b.Backend.Get(ctx, key, off, n)
+}
+
+func (b *killing) Stat(ctx context.Context, key string) (int64, error) {
+	if b.dead {
+		return 0, remotetest.ErrKilled
+	}
+	return b.Backend.Stat(ctx, key)
+}
+
+// TestKilledBesidePrune kills a writer behind an entry that a prune has not seen, before it asks the ledger: it puts
+// it again, whether it begins again before the prune ends or behind that, and whether it remembers its line or not.
+func TestKilledBesidePrune(t *testing.T) {
+	for _, first := range []bool{false, true} { // the entry is the first of its line
+		for _, after := range []bool{false, true} {
+			for _, noteLost := range []bool{false, true} {
+				rng := rand.New(rand.NewPCG(5, 5))
+				a, mem := newMachine(t), remotetest.NewMem()
+				a.turn("s1", "", func() { a.write("f", "one") })
+				a.mustPush(mem)
+				if first {
+					a.turn("s2", "", func() { a.write("f", "of another") })
+				}
+				a.turn("s1", "", func() { a.write("big", raw(rng, 5<<20)) })
+				var p *pausing
+				b := &killing{Backend: mem, before: func() { p = pauseAt(t, mem, new(PruneOptions), "copied") }}
+				sessions := []string{"s1"}
+				if first {
+					sessions = []string{"s2"}
+				}
+				if _, err := a.push(b, sessions...); !errors.Is(err, remotetest.ErrKilled) {
+					t.Fatalf("the push was not killed: %v", err)
+				}
+				if after {
+					p.end()
+				}
+				if noteLost {
+					err := a.withStore(func(s *cas.Store, _ *places.Location) error {
+						return s.FS().Remove("remotes/team/lines")
+					})
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+				_, err := a.pushPatiently(remote.NewSure(mem, time.Minute), 10*time.Millisecond)
+				if err != nil {
+					t.Error(err)
+				}
+				p.end()
+				c := newMachine(t)
+				c.mustClone(mem, nil)
+				sameHistory(t, a, c, "s1")
+				checkRemote(t, a, mem)
+				if t.Failed() {
+					t.Fatalf("first %v, after the prune %v, note lost %v", first, after, noteLost)
+				}
+			}
+		}
+	}
+}
+
+// pushPatiently is push with another patience with prunes.
+func (m *machine) pushPatiently(b remote.Backend, patience time.Duration) (r *PushResult, err error) {
+	err = m.withStore(func(s *cas.Store, _ *places.Location) error {
+		repo, err := openRepo(m.t.Context(), b)
+		if err != nil {
+			return err
+		}
+		r, err = (&Pusher{Store: s, Repo: repo, Name: "team", patience: patience}).Push(m.t.Context())
+		return err
+	})
+	return r, err
+}
+
 // TestRequests counts what is asked of a place: two requests for a turn, in a remote that was pruned, too, and a few
 // for each line that a prune looks at.
 func TestRequests(t *testing.T) {

@@ -55,6 +55,10 @@ type PushResult struct {
 	Packs    int   `json:"packs"`
 	Bytes    int64 `json:"bytes"` // of objects
 	Lost     int   `json:"lost"`  // objects that the store had lost
+
+	// Contents that were forgotten, here or there, and that nobody puts there again.
+	Forgotten int `json:"forgotten"`
+
 	// Sessions with which somebody else goes on, too: they have a line of their own now.
 	New []string `json:"new,omitempty"`
 
@@ -557,6 +561,7 @@ func (p *Pusher) objects(
 		e.Lost = append(e.Lost, id)
 		p.result.Lost++
 	}
+	p.result.Forgotten += len(e.Forgotten)
 	return x.end()
 }
 
