@@ -510,6 +510,8 @@ func TestTurnBesideFetch(t *testing.T) {
 			defer cancel()
 			y := m.open("other")
 			defer y.Close()
+			answer := sync.OnceFunc(func() { close(b.answer) })
+			defer answer()
 			for _, z := range []*manager.FileSnapshotManager{y, x} { // another session, and the one that restores
 				if _, err := z.OnTurnStart(ctx, nil); err != nil {
 					t.Fatalf("a turn begins: %v", err)
@@ -519,7 +521,7 @@ func TestTurnBesideFetch(t *testing.T) {
 					t.Fatalf("a turn ends: %v", err)
 				}
 			}
-			close(b.answer)
+			answer()
 			if err := <-done; err != nil {
 				t.Fatal(err)
 			}
