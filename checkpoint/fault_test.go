@@ -341,7 +341,7 @@ func stride() int {
 	case testing.Short():
 		return 23
 	}
-	return 7
+	return 17
 }
 
 var all = flag.Bool("all", false, "let every statement fail, and the process die at each")
@@ -518,7 +518,7 @@ func TestKilled(t *testing.T) {
 // TestKilledAnywhere kills at a moment that nobody has chosen, as while files
 // are written.
 func TestKilledAnywhere(t *testing.T) {
-	rounds := 30
+	rounds := 10
 	if testing.Short() {
 		rounds = 4
 	}

@@ -21,7 +21,7 @@ func TestDivideFaults(t *testing.T) {
 		for _, sticky := range []bool{true, false} {
 			at := int64(0)
 			for divideFaultAt(t, verb, at, sticky) && !t.Failed() {
-				at += stride(5, 17)
+				at += stride(11, 17)
 			}
 			if at < 50 && !t.Failed() {
 				t.Errorf("%s: only %d operations", verb, at)

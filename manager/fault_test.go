@@ -91,7 +91,7 @@ func TestFaults(t *testing.T) {
 		for _, sticky := range []bool{false, true} {
 			at := int64(0)
 			for faultAt(t, at, sticky, cause) && !t.Failed() {
-				at += stride(7, 29)
+				at += stride(17, 29)
 			}
 			if at < 50 {
 				t.Errorf("only %d operations", at)

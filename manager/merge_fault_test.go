@@ -106,7 +106,7 @@ func TestMergedTextsAreStoredFirst(t *testing.T) {
 // there afterwards, and on record.
 func TestMergeBesideSaves(t *testing.T) {
 	t.Parallel()
-	for at := 0; ; at += int(stride(3, 10)) {
+	for at := 0; ; at += int(stride(7, 10)) {
 		b := newBench(t)
 		m, err := Open(t.Context(), b.dir, &Options{StoreRoot: b.stores, Session: "s"})
 		if err != nil {
@@ -146,7 +146,7 @@ func TestMergeBesideSaves(t *testing.T) {
 // Whoever asks for a restore that merges gives up at each operation of the store: all
 // files are as before or as wanted, and the next who looks ends it.
 func TestMergeGivenUp(t *testing.T) {
-	for at := int64(0); ; at += stride(5, 15) {
+	for at := int64(0); ; at += stride(11, 15) {
 		dir, disk := t.TempDir(), vfstest.NewMem()
 		m, err := openOn(t, dir, disk)
 		if err != nil {

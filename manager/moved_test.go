@@ -214,7 +214,7 @@ func TestMergeMovedPlaceTaken(t *testing.T) {
 func TestMergeMovedCutOff(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"look", "look, place taken", "abort", "abort, place taken"} {
-		for at := int64(0); ; at += stride(1, 4) {
+		for at := int64(0); ; at += stride(3, 4) {
 			dir, disk := t.TempDir(), vfstest.NewMem()
 			b := &bench{T: t, dir: dir}
 			m, err := openOn(t, dir, disk)

@@ -213,8 +213,8 @@ func testPiSession(t *testing.T, name string) {
 	}
 
 	// What changed between any two, or two of a few.
-	for i := 0; i < len(points); i += int(stride(5, 5)) {
-		for j := 0; j < len(points); j += int(stride(3, 3)) {
+	for i := 0; i < len(points); i += int(stride(7, 11)) {
+		for j := 0; j < len(points); j += int(stride(5, 7)) {
 			from, to := points[i], points[j]
 			common := 0
 			for common < min(len(from.path), len(to.path)) && from.path[common] == to.path[common] {

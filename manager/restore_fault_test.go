@@ -81,7 +81,7 @@ func TestRestoreFaults(t *testing.T) {
 	}{{true, "look"}, {true, "continue"}, {true, "abort"}, {false, "look"}} {
 		at := int64(0)
 		for restoreFaultAt(t, at, c.sticky, c.how) && !t.Failed() {
-			at += stride(7, 29)
+			at += stride(17, 29)
 		}
 		if at < 100 && !t.Failed() {
 			t.Errorf("only %d operations", at)

@@ -47,7 +47,7 @@ func (b *bench) breakDir(m *FileSnapshotManager, at int64) {
 func TestCutOffTwice(t *testing.T) {
 	t.Parallel()
 	cuts := 0
-	for at := int64(0); at < 160; at += 1 + at%3 {
+	for at := int64(0); at < 160; at += stride(2, 3) + at%3 {
 		for again := int64(0); again < 60; again += 7 * stride(3, 9) {
 			b := &bench{T: t, dir: t.TempDir(), stores: t.TempDir()}
 			m, err := Open(t.Context(), b.dir, &Options{StoreRoot: b.stores, Session: "s"})

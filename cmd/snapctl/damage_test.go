@@ -25,7 +25,7 @@ import (
 	"github.com/boocode/filestore/internal/testseed"
 )
 
-var damageRuns = flag.Int("damage.runs", 40, "stores that TestDamageRandom damages")
+var damageRuns = flag.Int("damage.runs", 16, "stores that TestDamageRandom damages")
 
 // A damaged store is a copy of a sample, and what was done to it.
 type damaged struct {

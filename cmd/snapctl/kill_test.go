@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-var crashRounds = flag.Int("crash.rounds", 10, "how often a command is killed")
+var crashRounds = flag.Int("crash.rounds", 5, "how often a command is killed")
 
 // A runner runs the command as a process, in a project and a home of its own.
 type runner struct {

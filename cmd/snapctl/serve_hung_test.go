@@ -184,7 +184,7 @@ func TestEngineStops(t *testing.T) {
 			acked[hash] = state
 		})
 	})
-	rounds := 10
+	rounds := 4
 	if testing.Short() {
 		rounds = 3
 	}

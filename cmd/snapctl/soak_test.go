@@ -35,7 +35,7 @@ import (
 )
 
 var (
-	soakTime  = flag.Duration("soak.time", 5*time.Second, "how long TestSoak goes on")
+	soakTime  = flag.Duration("soak.time", 3*time.Second, "how long TestSoak goes on")
 	soakProcs = flag.Int("soak.procs", 4,
 		"how many processes TestSoak has work at once, beside those that look after the store")
 	soakCaptures = flag.Int("soak.captures", 0,
@@ -96,9 +96,6 @@ type soak struct {
 func TestSoak(t *testing.T) {
 	seed := testseed.Of(t)
 	d := *soakTime
-	if testing.Short() {
-		d = min(d, 3*time.Second)
-	}
 	counts := make(map[string]int)
 	for end := time.Now().Add(d); counts["stores"] == 0 || time.Now().Before(end); seed++ {
 		soakOne(t, seed, min(time.Until(end), *soakStore), counts)

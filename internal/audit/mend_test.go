@@ -113,7 +113,7 @@ func TestMendFaults(t *testing.T) {
 				}
 			}
 
-			for at := testseed.Rand(t).Int64N(stride(23, 47)); ; at += stride(23, 47) {
+			for at := testseed.Rand(t).Int64N(stride(37, 47)); ; at += stride(37, 47) {
 				disk := hurt.AfterCrash(nil) // a copy
 				fault := &vfstest.Fault{At: at, Sticky: c.sticky, Err: syscall.EIO}
 				var r mending

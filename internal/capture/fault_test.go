@@ -53,9 +53,9 @@ func TestFaults(t *testing.T) {
 	for _, sticky := range []bool{false, true} {
 		for _, cause := range []error{syscall.EIO, syscall.ENOSPC} {
 			t.Run(fmt.Sprintf("sticky=%v/%v", sticky, cause), func(t *testing.T) {
-				at := testseed.Rand(t).Int64N(stride(7, 17))
+				at := testseed.Rand(t).Int64N(stride(13, 17))
 				for faultAt(t, &vfstest.Fault{At: at, Sticky: sticky, Err: cause}) {
-					at += stride(7, 17)
+					at += stride(13, 17)
 				}
 				if at < 50 {
 					t.Errorf("only %d operations: the faults do not reach what they should", at)

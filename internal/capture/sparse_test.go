@@ -242,12 +242,12 @@ func TestSparseRandom(t *testing.T) {
 	for i := range 30 {
 		names = append(names, fmt.Sprintf("large/sub%d/f", i))
 	}
-	rounds := 30
+	rounds := 15
 	switch {
 	case *every:
 		rounds = 300
 	case testing.Short():
-		rounds = 15
+		rounds = 10
 	}
 	for _, index := range []string{"--no-sparse-index", "--sparse-index"} {
 		root := sparseRepo(t, names...)
@@ -459,7 +459,7 @@ func TestSparseOldCache(t *testing.T) {
 func TestSparseCost(t *testing.T) {
 	root := sparseRepo(t, "a/f")
 	oid := strings.TrimSpace(git(t, root, "rev-parse", "HEAD:a/f"))
-	paths := 100_000
+	paths := 20_000
 	if testing.Short() {
 		paths = 10_000
 	}

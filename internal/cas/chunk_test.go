@@ -65,7 +65,7 @@ func TestPutReaderFails(t *testing.T) {
 		t.Error(err)
 	}
 
-	for at := int64(0); ; at += stride(1, 7) {
+	for at := int64(0); ; at += stride(3, 7) {
 		full := &vfstest.Fault{At: at, Sticky: true, Err: syscall.ENOSPC}
 		s, err := OpenFS(t.Context(), vfstest.WithFault(disk.AfterCrash(nil), full), &Options{})
 		if err != nil {

@@ -393,7 +393,7 @@ func TestForgetCompact(t *testing.T) {
 // compaction does the rest.
 func TestCompactFaults(t *testing.T) {
 	sequential(t)
-	step, rnd := stride(13, 241), testseed.Rand(t)
+	step, rnd := stride(67, 241), testseed.Rand(t)
 	h := newCompactHistory(t, 8)
 	for _, sticky := range []bool{false, true} {
 		for at := rnd.Int64N(step); h.faultAt(t, at, sticky) && !t.Failed(); at += step {
@@ -453,7 +453,7 @@ func TestCompactBesideWriters(t *testing.T) {
 	disk := vfstest.NewMem()
 	lib := new(library)
 	rng := testseed.Rand(t)
-	rounds := 30
+	rounds := 12
 	if testing.Short() {
 		rounds = 8
 	}

@@ -288,7 +288,7 @@ func (sm *sample) damageAnywhere(t *testing.T) {
 	}
 }
 
-var damageStep = flag.Int("damage.step", 41, "bytes between the places that TestDamageAnywhere damages")
+var damageStep = flag.Int("damage.step", 113, "bytes between the places that TestDamageAnywhere damages")
 
 // What the directory has no more comes back from quarantine, and a file that
 // holds something else by now is not taken for what was there.

@@ -208,7 +208,7 @@ func scenarios() []scenario {
 // what a power cut at that operation is.
 func TestFaults(t *testing.T) {
 	sequential(t)
-	step := stride(7, 11)
+	step := stride(11, 23)
 	for _, sc := range scenarios() {
 		t.Run(sc.name, func(t *testing.T) {
 			setLimits(t, limit(sc.sealMax), limit(sc.seal), limit(sc.segment))
@@ -294,7 +294,7 @@ func TestFaultsAtReopening(t *testing.T) {
 	sequential(t)
 	setLimits(t, never, 4<<10, 300)
 	work := commits([][]byte{large}, [][]byte{small, random(5<<10, 5)}, [][]byte{[]byte("third")})
-	step := stride(11, 25)
+	step := stride(19, 25)
 	for crashAt := testseed.Rand(t).Int64N(step); ; crashAt += step {
 		disk := vfstest.NewMem()
 		var acks []acked

@@ -272,7 +272,7 @@ func TestForgetDamaged(t *testing.T) {
 func TestForgetFaults(t *testing.T) {
 	sequential(t)
 	setLimits(t, never, 8<<10, 500)
-	step, rnd := stride(7, 17), testseed.Rand(t)
+	step, rnd := stride(17, 17), testseed.Rand(t)
 	for _, sticky := range []bool{false, true} {
 		for at := rnd.Int64N(step); forgetFaultAt(t, at, sticky) && !t.Failed(); at += step {
 		}

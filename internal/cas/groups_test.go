@@ -494,7 +494,7 @@ func TestGroupsBesideFaults(t *testing.T) {
 	for i := range 200 {
 		pool = append(pool, fmt.Appendf(nil, "%d %x", i, random(8<<10, byte(i))))
 	}
-	runs := 40
+	runs := 16
 	switch {
 	case *every:
 		runs = 1000

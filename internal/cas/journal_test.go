@@ -341,10 +341,7 @@ func TestLostRecords(t *testing.T) {
 // it that others have recorded more before: its number is not given again.
 func TestRepairFlippedRecord(t *testing.T) {
 	setLimits(t, never, never, 300) // two records each
-	stride := 1
-	if testing.Short() {
-		stride = 5 // odd: with and without more
-	}
+	stride := int(stride(3, 5))     // odd: with and without more
 	whole, acks, _ := journalOf(t, 5)
 	for _, name := range names(t, whole, "journal", ".log") {
 		b, err := vfs.ReadFile(whole, name)

@@ -243,10 +243,7 @@ func TestKill(t *testing.T) {
 // A command that runs for each snapshot must not leave a pack each time.
 func TestManyProcessesFewPacks(t *testing.T) {
 	dir := t.TempDir()
-	n := min(50**crashRounds, 10_000)
-	if testing.Short() {
-		n = 300
-	}
+	n := min(30**crashRounds, 10_000)
 	for i := range n {
 		s, err := Open(t.Context(), dir, nil)
 		if err != nil {

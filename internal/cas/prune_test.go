@@ -365,7 +365,7 @@ func TestCommitOnPruned(t *testing.T) {
 // does the rest.
 func TestPruneFaults(t *testing.T) {
 	setLimits(t, never, 8<<10, 500)
-	step, rnd := stride(7, 17), testseed.Rand(t)
+	step, rnd := stride(17, 29), testseed.Rand(t)
 	for _, sticky := range []bool{false, true} {
 		for at := rnd.Int64N(step); pruneFaultAt(t, at, sticky) && !t.Failed(); at += step {
 		}
@@ -493,7 +493,7 @@ func TestPruneBesideWriters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rounds := 40
+	rounds := 12
 	if testing.Short() {
 		rounds = 10
 	}

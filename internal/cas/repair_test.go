@@ -140,7 +140,7 @@ func checkRepaired(t *testing.T, s *Store, acks []acked) {
 // stays readable throughout, also after a power cut, and a second repair ends
 // what the first began.
 func TestRepairFaults(t *testing.T) {
-	step := stride(7, 67)
+	step := stride(29, 67)
 	whole, acks, _ := hurtDisk(t)
 	for _, sticky := range []bool{false, true} {
 		for at := testseed.Rand(t).Int64N(step); !t.Failed(); at += step {
@@ -208,7 +208,7 @@ func planOf(t *testing.T, fsys vfs.FS) *RepairPlan {
 // Another process commits at any moment of a repair, into a pack that is damaged.
 // It notices, and nothing that it commits is lost.
 func TestRepairBesideWriter(t *testing.T) {
-	step := stride(7, 61)
+	step := stride(29, 61)
 	whole, acks, _ := hurtDisk(t)
 	for at := testseed.Rand(t).Int64N(step); ; at += step {
 		disk := whole.AfterCrash(nil)
