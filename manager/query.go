@@ -111,7 +111,7 @@ func (m *FileSnapshotManager) stepSnapshot(ctx context.Context, p *Point) (*Step
 // [FileSnapshotManager.Resolve] takes.
 type Range struct {
 	From string `json:"from,omitempty"` // default "start"
-	To   string `json:"to,omitempty"`   // default "@"
+	To   string `json:"to,omitempty"`   // default: where the session's files stand now
 
 	// All lists rows that come to nothing, too, and those whose path is not on the
 	// disk but in what is captured of it.
@@ -216,9 +216,11 @@ func (m *FileSnapshotManager) modified(ctx context.Context, r *Range) ([]Modifie
 // ends resolves the two points of a question.
 func (m *FileSnapshotManager) ends(ctx context.Context, from, to string) (a, b *Point, err error) {
 	if to == "" {
-		to = "@"
+		b, err = m.now(ctx)
+	} else {
+		b, err = m.resolve(ctx, to)
 	}
-	if b, err = m.resolve(ctx, to); err != nil {
+	if err != nil {
 		return nil, nil, err
 	}
 	if from == "" {
@@ -226,6 +228,23 @@ func (m *FileSnapshotManager) ends(ctx context.Context, from, to string) (a, b *
 	}
 	a, err = m.resolve(ctx, from)
 	return a, b, err
+}
+
+// now returns the point at which the session's files stand: "@", unless a restore since has put
+// them where no turn has ended.
+func (m *FileSnapshotManager) now(ctx context.Context) (*Point, error) {
+	l, err := m.line(ctx)
+	if err != nil {
+		return nil, err
+	}
+	tip, err := l.newest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if tip.IsTurn() || tip.Kind == history.KindStart {
+		return m.resolve(ctx, "@")
+	}
+	return pointOf(tip), nil
 }
 
 // rows collects what the turns on the way changed, without NetStatus.

@@ -495,6 +495,7 @@ func (st *storyTeller) both(q ruleRequest, do func(preview bool) (*RestoreResult
 	}
 	st.compare()
 	st.compareLine(q.session)
+	st.compareModified(q.session)
 	if !st.quiet {
 		st.compareLog(q.session)
 	}
@@ -583,6 +584,36 @@ func (st *storyTeller) compareLine(name string) {
 	}
 	if got, want = slices.Compact(got), slices.Compact(want); !slices.Equal(got, want) {
 		st.fail("%s: the line of %s is %v, want %v", st.steps[len(st.steps)-1], name, got, want)
+	}
+}
+
+// compareModified compares which files the session has changed, those at which changes are in,
+// and whether that comes to something, where nobody else has.
+func (st *storyTeller) compareModified(name string) {
+	st.Helper()
+	list, err := st.m[name].ModifiedFiles(st.Context(), &Range{All: true})
+	if err != nil {
+		st.fail("files that %s has changed: %v", name, err)
+		return
+	}
+	var got, want []string
+	s := st.rules.sessions[name]
+	for _, f := range list.Files {
+		got = append(got, f.Path)
+		now := st.rules.disk.at(f.Path)
+		same := now == s.first.at(f.Path)
+		if now == s.expects(f.Path, s.in[f.Path]) && same != (f.NetStatus == "none") {
+			st.fail("%s: what %s has changed in %s comes to %s, and it is as at the start: %t",
+				st.steps[len(st.steps)-1], name, f.Path, f.NetStatus, same)
+		}
+	}
+	for p, in := range s.in {
+		if len(in) > 0 {
+			want = append(want, p)
+		}
+	}
+	if slices.Sort(want); !slices.Equal(got, want) {
+		st.fail("%s: %s has changed %q, want %q", st.steps[len(st.steps)-1], name, got, want)
 	}
 }
 

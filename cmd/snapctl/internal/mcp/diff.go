@@ -305,7 +305,7 @@ func treePaths(m *manager.FileSnapshotManager, args []string) ([]string, error) 
 // ModifiedArgs are the arguments of files_modified.
 type ModifiedArgs struct {
 	From   string `json:"from,omitempty" jsonschema:"revision to begin at; default start"`
-	To     string `json:"to,omitempty" jsonschema:"revision to end at; default @, the newest step"`
+	To     string `json:"to,omitempty" jsonschema:"revision to end at; default where the session's files stand now"`
 	All    bool   `json:"all,omitempty" jsonschema:"also files that come to nothing: changed and changed back"`
 	Others bool   `json:"others,omitempty" jsonschema:"also what the user or another session changed"`
 	Limit  int    `json:"limit,omitempty" jsonschema:"files at most; 0 for the default of 50, at most 200"`
@@ -380,7 +380,7 @@ func (r *Modified) text() string {
 type FileDiffArgs struct {
 	Path   string `json:"path" jsonschema:"the file, relative to the root"`
 	From   string `json:"from,omitempty" jsonschema:"revision of the old side; default start"`
-	To     string `json:"to,omitempty" jsonschema:"revision of the new side; default @, the newest step"`
+	To     string `json:"to,omitempty" jsonschema:"revision of the new side; default where the session's files stand now"`
 	Show   string `json:"show,omitempty" jsonschema:"what content has: diff (default), or all of the old or the new file"`
 	Cursor string `json:"cursor,omitempty" jsonschema:"nextCursor of the page before"`
 }
