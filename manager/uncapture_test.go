@@ -66,6 +66,11 @@ func TestTurnUncaptures(t *testing.T) {
 				before := b.files()
 				// Going back names what it cannot judge, and loses nothing.
 				back := b.restore(m, &RestoreOptions{Target: "start"})
+				for _, it := range back.Items {
+					if slices.Contains(c.lost, it.Path) && it.Why != uncapturedDoubt {
+						t.Errorf("%s is left alone for %q, want %q", it.Path, it.Why, uncapturedDoubt)
+					}
+				}
 				for _, p := range append(c.captured, c.lost...) {
 					if !slices.Contains(back.Skipped, p) && !slices.Contains(back.NotCaptured, p) {
 						t.Errorf("a restore says nothing of %q: %+v", p, back)

@@ -437,7 +437,9 @@ func (ws *wants) expect() error {
 		w := ws.paths[p]
 		w.known = true
 		if w.Old, w.left, err = ws.expectedOf(p, sc, start); w.left.IsZero() {
-			w.Doubt, w.mixed = unknownDoubt, true
+			if w.Doubt, w.mixed = unknownDoubt, true; sc != nil && sc.Change.Status == tree.Uncaptured {
+				w.Doubt = uncapturedDoubt
+			}
 		} else if w.isKnown, w.after = w.Doubt == "", -1; sc != nil && err == nil {
 			var r *record
 			if r, err = ws.standings.TurnOf(ws.ctx, sc); err == nil {
@@ -451,6 +453,8 @@ func (ws *wants) expect() error {
 const unknownBefore = "unknown: it is not known what it was before "
 
 const unknownDoubt = "unknown: its expected content is not on record, so it is not known who changed it"
+
+const uncapturedDoubt = "unknown: it is not captured any more, so it is not known who changed it since"
 
 // addDirs adds the directories above the paths: those that are to be there
 // again, and those that go with what is in them.
@@ -496,7 +500,8 @@ func (ws *wants) addDirs() error {
 	return nil
 }
 
-// keep marks what the target knew to be there and had not captured.
+// keep protects paths that were there at the target and not captured, as they were
+// ignored or too large: what they held is not in the store, so to delete them would lose it.
 func (ws *wants) keep() error {
 	git, err := ws.m.checkout()
 	if err != nil {
