@@ -176,6 +176,50 @@ func TestInterruptedQuestion(t *testing.T) {
 	}
 }
 
+// A restore that deletes asks, and says whether files go, directories, or both.
+func TestAskedToDelete(t *testing.T) {
+	dir := t.TempDir()
+	on := onTerminal(t, t.TempDir())
+	do := func(args ...string) (said string) {
+		t.Helper()
+		code, _, said := on("n\n", append([]string{"--root", dir}, args...)...)
+		if want := map[bool]int{true: exitRefused, false: exitDone}[args[0] == "restore"]; code != want {
+			t.Errorf("%q: exit code %d, %s", args, code, said)
+		}
+		return said
+	}
+	do("snapshot")
+	for _, c := range []struct{ make, asks string }{
+		{"empty/", "go on and delete 1 directory? [y/N] "},
+		{"f", "go on and delete 1 file? [y/N] "},
+		{"g empty/ other/", "go on and delete 1 file and 2 directories? [y/N] "},
+	} {
+		for name := range strings.FieldsSeq(c.make) {
+			name, isDir := strings.CutSuffix(name, "/")
+			name = filepath.Join(dir, name)
+			err := os.RemoveAll(name)
+			if isDir {
+				err = errors.Join(err, os.Mkdir(name, 0o755))
+			} else {
+				err = errors.Join(err, os.WriteFile(name, []byte("x"), 0o644))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		do("snapshot")
+		if said := do("restore", "@~1"); !strings.Contains(said, c.asks) {
+			t.Errorf("with %s new it says %q, want %q", c.make, said, c.asks)
+		}
+		for name := range strings.FieldsSeq(c.make) {
+			if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		do("snapshot")
+	}
+}
+
 // Of a file that was named and that the user has changed a restore asks, with how
 // much would go. Of several it asks once.
 func TestAskedToOverwrite(t *testing.T) {

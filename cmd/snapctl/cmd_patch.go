@@ -355,7 +355,7 @@ func (a *app) printEdit(r *manager.EditResult) error {
 
 func (a *app) patchUndoCommand() *cobra.Command {
 	var opts manager.UndoEditOptions
-	c := &cobra.Command{Use: "undo [flags] ID", Short: "Take back an edit", Args: args(1, 1),
+	c := &cobra.Command{Use: "undo [flags] [ID]", Short: "Take back an edit", Args: args(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if opts.Force && opts.Reverse {
 				return usageError(cmd, "patch undo: --force and --reverse")
@@ -365,7 +365,11 @@ func (a *app) patchUndoCommand() *cobra.Command {
 				return err
 			}
 			defer p.close()
-			r, err := p.m.UndoEdit(cmd.Context(), args[0], &opts)
+			id, err := p.editToUndo(cmd.Context(), args)
+			if err != nil {
+				return err
+			}
+			r, err := p.m.UndoEdit(cmd.Context(), id, &opts)
 			if errors.Is(err, manager.ErrUnknown) {
 				return &failure{exitRefused, err, "'snapctl patch log' lists the edits"}
 			}
@@ -379,6 +383,28 @@ func (a *app) patchUndoCommand() *cobra.Command {
 	c.Flags().BoolVar(&opts.Reverse, "reverse", false, "take back only what the edit changed, wherever that is now")
 	c.Flags().BoolVarP(&opts.Preview, "dry-run", "n", false, "print what would be changed, and do nothing")
 	return c
+}
+
+// editToUndo returns the ID of the edit that is to be taken back: the newest that was not, if none
+// is named.
+func (p *place) editToUndo(ctx context.Context, args []string) (string, error) {
+	if len(args) > 0 {
+		return args[0], nil
+	}
+	undone := make(map[string]bool)
+	for e, err := range p.m.Edits(ctx) {
+		switch {
+		case err != nil:
+			return "", err
+		case undone[e.UndoID]:
+		case e.Undoes != "":
+			undone[e.Undoes] = true
+		default:
+			return e.UndoID, nil
+		}
+	}
+	return "", refuse("'snapctl patch log' lists the edits; an ID of an undo brings its edit back",
+		"patch undo: %w", manager.ErrNothing)
 }
 
 func (a *app) patchLogCommand() *cobra.Command {

@@ -26,6 +26,11 @@ type pruneFlags struct {
 	maxSize                                 int64
 }
 
+// hasRule reports whether something says which snapshots go.
+func (f *pruneFlags) hasRule() bool {
+	return f.dropSession || f.keepLast != 0 || f.keepWithin != 0 || f.keepDeleted != 0 || f.maxSize != 0
+}
+
 func (a *app) pruneCommand() *cobra.Command {
 	var f pruneFlags
 	c := &cobra.Command{
@@ -79,6 +84,8 @@ func (a *app) autoPrune(ctx context.Context) error {
 	r, err := retain.AutoPrune(ctx, dir, a.log)
 	if err == nil && r != nil {
 		a.note("dropped %s, freed %s", words.Count(r.Dropped, "snapshot"), words.Size(max(r.Freed, 0)))
+	} else if err == nil {
+		a.note("nothing to do: it is not due before a day has passed, or not worth it; 'snapctl prune' looks now")
 	}
 	return errors.Join(err, retain.AutoPruneSiblings(ctx, filepath.Dir(dir), a.log))
 }
@@ -248,6 +255,12 @@ func (a *app) printPrune(j *pruneAnswer, plan *retain.PrunePlan, f *pruneFlags) 
 		fmt.Fprintf(a.out, ", %s written anew", words.Size(j.Copied))
 	}
 	fmt.Fprintln(a.out)
+	switch {
+	case j.Dropped == 0 && !f.hasRule():
+		a.note("no rule says which snapshots go: --keep-last, --keep-within, --keep-deleted and --max-size do")
+	case j.Dropped > 0 && j.Freed <= 0 && j.Left < worthSaying:
+		a.note("what they have is in snapshots that stay, too, or in files of the store that mostly are needed")
+	}
 	if j.Left >= worthSaying {
 		a.tell("%s more are not needed any more, but lie in files of the store that mostly are, "+
 			"or that there is no room to write anew now", words.Size(j.Left))

@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/boocode/filestore/internal/capture"
+	"github.com/boocode/filestore/internal/explain"
+	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/manager"
@@ -359,12 +361,31 @@ func (a *app) takeBack(cmd *cobra.Command, f *restoreFlags, fn takesBack, back s
 		return err
 	}
 	defer p.close()
-	return a.runAgreed(cmd, p, f, back, func(preview bool) (*manager.RestoreResult, error) {
+	err = a.runAgreed(cmd, p, f, back, func(preview bool) (*manager.RestoreResult, error) {
 		opts.Preview, opts.EndTurn = preview, f.endTurn
 		ctx, stop := a.showProgress(ctx)
 		defer stop()
 		return fn(p.m, ctx, opts)
 	})
+	return p.hintOfNothing(ctx, err, back)
+}
+
+// hintOfNothing says what can be taken back where undo or redo finds nothing; back is the other
+// of the two.
+func (p *place) hintOfNothing(ctx context.Context, err error, back string) error {
+	if _, isLeft := errors.AsType[passedOver](err); isLeft || !errors.Is(err, manager.ErrNothing) {
+		return err
+	}
+	hint := "'snapctl log' lists what there is to go back to"
+	others, nerr := inside.Of(p.m).NextBack(ctx, back == "redo")
+	switch {
+	case nerr == nil && len(others) > 0:
+		hint = map[string]string{"redo": "'snapctl redo' does again what was undone last",
+			"undo": "nothing was undone since; 'snapctl undo' takes back the newest restore"}[back]
+	case back == "redo":
+		hint = explain.Of(manager.ErrNothing).Hint
+	}
+	return &failure{exitRefused, err, hint}
 }
 
 func (a *app) navigate(cmd *cobra.Command, entry string, f *restoreFlags) error {
@@ -455,7 +476,7 @@ func (p *place) agree(ctx context.Context, f *restoreFlags,
 		question = "take back " + turnList(preview.TurnsTakenBack)
 	}
 	if n > 0 {
-		question += " and delete " + words.Count(n, "file")
+		question += " and delete " + countDeleted(preview)
 	}
 	if preview.HeadChanged {
 		a.note("another commit is checked out than at the time")
@@ -465,6 +486,24 @@ func (p *place) agree(ctx context.Context, f *restoreFlags,
 	}
 	f.yes = preview.HeadChanged
 	return preview, nil
+}
+
+// countDeleted counts the files, and the directories, that a restore would delete.
+func countDeleted(preview *manager.RestoreResult) string {
+	dirs := 0
+	for _, it := range preview.Items {
+		if it.Do == rollback.Delete && it.Now != nil && it.Now.Mode.IsDir() {
+			dirs++
+		}
+	}
+	switch files := len(preview.Deleted) - dirs; {
+	case dirs == 0:
+		return words.Count(files, "file")
+	case files == 0:
+		return words.Count(dirs, "directory")
+	default:
+		return words.Count(files, "file") + " and " + words.Count(dirs, "directory")
+	}
 }
 
 func (a *app) finishRestore(ctx context.Context, f *restoreFlags) error {

@@ -96,8 +96,23 @@ type setupChange struct {
 	mode      fs.FileMode
 }
 
-func (c *setupChange) diff() []byte {
-	return textdiff.AppendUnified(nil, settingsFile(c.name, c.old, c.mode), settingsFile(c.name, c.text, c.mode), nil)
+// diff returns what is to be done as a patch, of a file below root with its path from there.
+func (c *setupChange) diff(root string) []byte {
+	name := c.name
+	if rel, err := filepath.Rel(root, name); err == nil && filepath.IsLocal(rel) {
+		name = rel
+	}
+	return textdiff.AppendUnified(nil, settingsFile(name, c.old, c.mode), settingsFile(name, c.text, c.mode), nil)
+}
+
+// setupDiff returns changes as one patch.
+func (a *app) setupDiff(changes []setupChange) string {
+	root, _ := a.absRoot() // without one it has the whole paths
+	var diff []byte
+	for i := range changes {
+		diff = append(diff, changes[i].diff(root)...)
+	}
+	return string(diff)
 }
 
 func (a *app) setup(ctx context.Context, agent *agents.Agent, f *setupFlags) error {
@@ -109,10 +124,7 @@ func (a *app) setup(ctx context.Context, agent *agents.Agent, f *setupFlags) err
 	if err != nil {
 		return err
 	}
-	answer := &setupAnswer{jsonPath: newJSONPath(name)}
-	for i := range changes {
-		answer.UnifiedDiff += string(changes[i].diff())
-	}
+	answer := &setupAnswer{jsonPath: newJSONPath(name), UnifiedDiff: a.setupDiff(changes)}
 	finish := func(err error) error {
 		if a.flags.json {
 			return errors.Join(a.printJSON(answer), err)
@@ -265,10 +277,7 @@ func (a *app) settingsOf(agent *agents.Agent, f *setupFlags) (string, error) {
 		dir, err := a.userDir(p)
 		return filepath.Join(dir, p.User), err
 	}
-	root, err := a.root()
-	if err == nil {
-		root, err = filepath.Abs(root)
-	}
+	root, err := a.absRoot()
 	if err != nil {
 		return "", err
 	}
@@ -276,6 +285,15 @@ func (a *app) settingsOf(agent *agents.Agent, f *setupFlags) (string, error) {
 		return filepath.Join(root, filepath.FromSlash(p.Project)), nil
 	}
 	return filepath.Join(root, filepath.FromSlash(p.Local)), nil
+}
+
+// absRoot returns the root of the project, as a path from that of the disk.
+func (a *app) absRoot() (string, error) {
+	root, err := a.root()
+	if err == nil {
+		root, err = filepath.Abs(root)
+	}
+	return root, err
 }
 
 // userDir returns the directory of a user's settings.

@@ -152,6 +152,13 @@ func (p *place) chooseSessionToTakeBack(ctx context.Context, redo bool,
 	return p.use(session)
 }
 
+// passedOver is the error of an undo that finds restores of which it can take back only a part,
+// or nothing, and none behind them.
+type passedOver interface {
+	error
+	PassedOver() []manager.TakenBack
+}
+
 // newestBack returns the session, and the time, of the newest of what some sessions
 // would take back. What others pass over that is newer is said. They are those of the
 // first if that cannot be found out.
@@ -167,10 +174,7 @@ func (p *place) newestBack(next []*store.Snapshot, preview func() (*manager.Rest
 			return "", at, err
 		}
 		r, err := preview()
-		all, isAll := errors.AsType[interface {
-			error
-			PassedOver() []manager.TakenBack
-		}](err)
+		all, isAll := errors.AsType[passedOver](err)
 		switch {
 		case errors.Is(err, manager.ErrCutOff):
 			return next[0].Session, next[0].Time, nil
