@@ -92,16 +92,22 @@ func (m *FileSnapshotManager) taggable(ctx context.Context, rev string) (*store.
 	return relabelled(s, labels), err // as it was said last
 }
 
+// maxTag is how many bytes a name may have: lists show it.
+const maxTag = 200
+
 // nameTaken returns what has a name as a label; nil: nothing has. The error says that the name
 // stands for something else, or would some day.
 func (m *FileSnapshotManager) nameTaken(ctx context.Context, name string) (*store.Snapshot, error) {
-	isControl := func(r rune) bool { return r < ' ' }
+	bare := strings.NewReplacer(`"`, "", `\`, "").Replace(name)
 	switch {
-	case name == "" || strings.TrimSpace(name) != name || strings.ContainsFunc(name, isControl):
-		return nil, fmt.Errorf("%w: want a text without control characters, and no space around it", errBadName)
+	case name == "" || strings.TrimSpace(name) != name || words.Quote(bare) != bare:
+		return nil, fmt.Errorf("%w: want a text without characters that cannot be seen, and no space around it",
+			errBadName)
+	case len(name) > maxTag:
+		return nil, fmt.Errorf("%w: it has more than %d bytes", errBadName, maxTag)
 	case strings.HasPrefix(name, "@"), strings.HasPrefix(name, "-"), strings.HasPrefix(name, "turn:"),
 		strings.HasPrefix(name, history.LookPrefix), name == "start", name == "disk", strings.Contains(name, "~"),
-		strings.Contains(name, ".."):
+		strings.Contains(name, ".."), strings.Trim(name, "0123456789") == "": // a revert takes 12 for turn:12
 		return nil, fmt.Errorf("%w: it means something else as a revision", errBadName)
 	}
 	var found *store.Snapshot

@@ -151,10 +151,10 @@ func (p *Pattern) tally(ctx context.Context, content []byte) (t tally, err error
 	return t, context.Cause(ctx)
 }
 
-// How much is looked at between two looks at whether the search was ended: at 1 MB/s, which
-// expressions can be made to take, a block takes a second. Of matches a few are asked for at once.
+// How much is looked at between two looks at whether the search was ended: expressions can be made
+// to take a second for 1 MB and more. Of matches a few are asked for at once.
 var (
-	blockSize = 1 << 20
+	blockSize = 64 << 10
 	atOnce    = 256
 )
 
