@@ -90,6 +90,22 @@ func (o onlyPaths) left(ctx context.Context, g trees.Getter, root store.ID) (*la
 	return l, in("", root)
 }
 
+// prefetch brings what of a tree is at a remote, with other contents, in few requests.
+func (o onlyPaths) prefetch(ctx context.Context, s *cas.Store, root store.ID, ids ...store.ID) error {
+	if any, err := s.AnyPromised(); !any || err != nil {
+		return err
+	}
+	for e, err := range trees.Walk(ctx, s, root) {
+		if err != nil {
+			return err
+		}
+		if !e.Mode.IsDir() && o.has(e.Path) {
+			ids = append(ids, e.ID)
+		}
+	}
+	return s.Prefetch(ctx, ids)
+}
+
 // export writes the paths of a tree into a directory that is empty.
 func (o onlyPaths) export(ctx context.Context, s *cas.Store, root store.ID, dir string) (*trees.ExportResult, error) {
 	all := new(trees.ExportResult)

@@ -265,15 +265,7 @@ func (x *cloning) write(ctx context.Context, s *cas.Store, snap *store.Snapshot)
 	if err != nil {
 		return nil, err
 	}
-	for e, err := range trees.Walk(ctx, s, snap.Tree) {
-		if err != nil {
-			return nil, err
-		}
-		if !e.Mode.IsDir() && only.has(e.Path) {
-			ids = append(ids, e.ID)
-		}
-	}
-	if err := s.Prefetch(ctx, ids); err != nil {
+	if err := only.prefetch(ctx, s, snap.Tree, ids...); err != nil {
 		return nil, err
 	}
 	if len(only) == 0 {

@@ -47,7 +47,10 @@ func (a *app) export(ctx context.Context, p *place, text, dir string) error {
 		return err
 	}
 	shown, stop := a.showProgress(ctx)
-	result, err := trees.Export(shown, p.store, r.State.Tree, dir)
+	var result *trees.ExportResult
+	if err = onlyPaths(nil).prefetch(shown, p.store, r.State.Tree); err == nil {
+		result, err = trees.Export(shown, p.store, r.State.Tree, dir)
+	}
 	stop()
 	if errors.Is(err, context.Canceled) {
 		return &failure{exitInterrupted, fmt.Errorf("export: interrupted, %q is not complete", dir),

@@ -345,7 +345,7 @@ func (s *Store) hasOrForgot(id store.ID) (bool, error) {
 // Prefetch brings those of some blobs that are promised and not here, in few requests, with the
 // chunks that they are stored in.
 func (s *Store) Prefetch(ctx context.Context, ids []store.ID) error {
-	if any, err := s.anyPromised(); !any || err != nil {
+	if any, err := s.AnyPromised(); !any || err != nil {
 		return err
 	}
 	if err := s.fetchAbsent(ctx, ids); err != nil {
@@ -364,8 +364,8 @@ func (s *Store) Prefetch(ctx context.Context, ids []store.ID) error {
 	return s.fetchAbsent(ctx, chunks)
 }
 
-// anyPromised reports whether a remote has promised anything.
-func (s *Store) anyPromised() (bool, error) {
+// AnyPromised reports whether a remote has promised anything.
+func (s *Store) AnyPromised() (bool, error) {
 	s.promised.mu.Lock()
 	defer s.promised.mu.Unlock()
 	err := s.readPromises()
