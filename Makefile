@@ -120,6 +120,11 @@ merge: ## 8,200 merges beside git merge-file, and how long those of long texts t
 	go test -count=1 -timeout 60m -run 'TestMergeOfLongTexts$$' ./patch -v -merge.table
 	go test -count=1 -timeout 60m -run 'TestHunksOfHistory$$' ./manager -v -hunks.cases 2000 -seed $(SEED)
 
+.PHONY: revert
+revert: ## processor time of reverts of a turn over 5,000 files, beside the same restore, and of hunks
+	go test -count=1 -timeout 60m -run 'TestRevertCost$$' ./manager -v -revert.files 5000 -revert.rounds 7
+	go test -run '^$$' -bench 'Hunks$$' ./manager
+
 .PHONY: blame
 blame: build ## blame beside git blame, cold, warm and as a process, of 10,000 turns and as many lines; TURNS=n
 	go test -count=1 -timeout 60m -run 'TestBlameAsGit$$' ./manager -v -blame.runs 200

@@ -196,6 +196,72 @@ func BenchmarkRestore(b *testing.B) {
 	})
 }
 
+// A revertBench is a session of which a turn is taken back that has changed n files.
+type revertBench struct {
+	testing.TB
+	m   *FileSnapshotManager
+	dir string
+	n   int
+}
+
+// newRevertBench makes one in which a turn, or the user, has changed another line of each
+// file since; or nobody has.
+func newRevertBench(tb testing.TB, n int, since string) *revertBench {
+	b := &revertBench{TB: tb, dir: tb.TempDir(), n: n}
+	m, err := Open(b.Context(), b.dir, &Options{StoreRoot: b.TempDir(), Session: "s", OnDirty: rollback.Merge})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { m.Close() })
+	turn := func(first, last string) {
+		if _, err := m.OnTurnStart(b.Context(), nil); err != nil {
+			b.Fatal(err)
+		}
+		b.write(first, last)
+		if _, err := m.OnTurnEnd(b.Context(), benchAppend); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.m = m
+	b.write("old", "old")
+	if _, err := m.Initialize(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	turn("turn 0", "old")
+	if since == "turn" {
+		turn("turn 0", "turn 1")
+	} else if since == "user" {
+		b.write("turn 0", "user")
+	}
+	return b
+}
+
+// write writes the files, with these first and last lines.
+func (b *revertBench) write(first, last string) {
+	for i := range b.n {
+		if err := writeBench(benchPath(b.dir, i), benchText(first, last, i)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// back takes the turn back, by a revert or by a restore.
+func (b *revertBench) back(isRevert bool) {
+	if isRevert {
+		b.check(b.m.Revert(b.Context(), &RevertOptions{Turns: []string{"0"}}))
+		return
+	}
+	b.check(b.m.RestoreFiles(b.Context(), &RestoreOptions{Target: "start"}))
+}
+
+func (b *revertBench) undo() { b.check(b.m.Undo(b.Context(), nil)) }
+
+func (b *revertBench) check(r *RestoreResult, err error) {
+	if err != nil || len(r.Restored) != b.n || !r.IsComplete() {
+		b.Fatal(r, err)
+	}
+}
+
 // BenchmarkRevert takes back a turn that has changed 5,000 files: by a restore, by name,
 // and where a turn that stays, or the user, has changed another line of each since. The
 // undo is of such a restore, the user having changed that line once more. The floor is to
@@ -212,62 +278,19 @@ func BenchmarkRevert(b *testing.B) {
 		{"revert behind the user", "user", true, false},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			dir := b.TempDir()
-			write := func(first, last string) {
-				for i := range n {
-					if err := writeBench(benchPath(dir, i), benchText(first, last, i)); err != nil {
-						b.Fatal(err)
-					}
-				}
-			}
-			m, err := Open(b.Context(), dir, &Options{StoreRoot: b.TempDir(), Session: "s", OnDirty: rollback.Merge})
-			if err != nil {
-				b.Fatal(err)
-			}
-			b.Cleanup(func() { m.Close() })
-			turn := func(first, last string) {
-				if _, err := m.OnTurnStart(b.Context(), nil); err != nil {
-					b.Fatal(err)
-				}
-				write(first, last)
-				if _, err := m.OnTurnEnd(b.Context(), benchAppend); err != nil {
-					b.Fatal(err)
-				}
-			}
-			write("old", "old")
-			if _, err := m.Initialize(b.Context()); err != nil {
-				b.Fatal(err)
-			}
-			turn("turn 0", "old")
-			if c.since == "turn" {
-				turn("turn 0", "turn 1")
-			} else if c.since == "user" {
-				write("turn 0", "user")
-			}
-			back := func() (*RestoreResult, error) {
-				if c.revert {
-					return m.Revert(b.Context(), &RevertOptions{Turns: []string{"0"}})
-				}
-				return m.RestoreFiles(b.Context(), &RestoreOptions{Target: "start"})
-			}
-			undo := func() (*RestoreResult, error) { return m.Undo(b.Context(), nil) }
-			do := func(fn func() (*RestoreResult, error)) {
-				if r, err := fn(); err != nil || len(r.Restored) != n || !r.IsComplete() {
-					b.Fatal(r, err)
-				}
-			}
+			rb := newRevertBench(b, n, c.since)
 			for i := 0; b.Loop(); i++ {
 				if c.undo {
 					b.StopTimer()
-					do(back)
-					write("old", fmt.Sprint("user ", i))
+					rb.back(c.revert)
+					rb.write("old", fmt.Sprint("user ", i))
 					b.StartTimer()
-					do(undo)
+					rb.undo()
 					continue
 				}
-				do(back)
+				rb.back(c.revert)
 				b.StopTimer()
-				do(undo)
+				rb.undo()
 				b.StartTimer()
 			}
 		})

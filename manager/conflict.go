@@ -44,8 +44,9 @@ type Conflict struct {
 	// "user", or "unknown".
 	BlockedBy []string `json:"blockedBy,omitempty"`
 
-	// Hint is a command that would take it back, with the turns in its way; "": there is
-	// none.
+	// Hint is a command that would take it back: with the turns in its way or, where others
+	// are in it, with --on-conflict, so that the file has both sides ("lines") or what came
+	// since is overwritten. "": there is none.
 	Hint string `json:"hint,omitempty"`
 }
 
@@ -154,14 +155,16 @@ func (x *restore) conflictAt(it *rollback.Item) *Conflict {
 	default:
 		return nil
 	}
-	c.Hint = x.hint(c.BlockedBy)
+	if c.Hint = x.hintWithTurns(c.BlockedBy); c.Hint == "" {
+		c.Hint = x.hintOnConflict(c)
+	}
 	return c
 }
 
-// hint returns the command that takes turns back together with those in their way, ""
-// if others are in it.
-func (x *restore) hint(by []string) string {
-	if x.reverts == nil || len(by) == 0 {
+// hintWithTurns returns the command that takes turns back together with those in their
+// way, "" if others are in it.
+func (x *restore) hintWithTurns(by []string) string {
+	if x.reverts == nil || len(by) == 0 || len(x.opts.Hunks) > 0 { // of hunks it would do more
 		return ""
 	}
 	turns := slices.Clone(x.reverts)
@@ -173,15 +176,60 @@ func (x *restore) hint(by []string) string {
 		}
 		turns = append(turns, n)
 	}
-	slices.Sort(turns)
+	return revertLine(turns, "", x.opts.Paths)
+}
+
+// hintOnConflict returns the command that settles a conflict in which others are than
+// turns, "" if none does.
+func (x *restore) hintOnConflict(c *Conflict) string {
+	how := rollback.ConflictTheirs
+	switch c.Why {
+	case merging.WhyLines:
+		how = rollback.ConflictMarkers
+	case merging.WhyMade, merging.WhyDeleted, merging.WhyUserDeleted, merging.WhyBinary, merging.WhyLarge,
+		merging.WhyKind:
+	default:
+		return ""
+	}
+	found := x.clashes[c.Path]
+	if found == nil || x.undoes != nil || x.opts.OnConflict == how || len(x.opts.Hunks) > 1 { // some may be done by then
+		return ""
+	}
+	var turns []int
+	add := func(r *record) bool {
+		turns = append(turns, r.Turn())
+		return r.Turn() >= 0 && !r.IsElsewhere()
+	}
+	for _, part := range found.Parts {
+		if part.Step.Comes || !add(part.Step.Of) {
+			return ""
+		}
+	}
+	if found.IsWhole { // all stay
+		for _, sc := range x.back[c.Path] {
+			if !sc.By.IsJoint() && !add(sc.By) {
+				return ""
+			}
+		}
+	}
+	flags := fmt.Sprint(" --on-conflict ", how)
+	if len(x.opts.Hunks) > 0 {
+		flags = fmt.Sprint(" --hunks ", x.opts.Hunks[0], flags)
+	}
+	return revertLine(turns, flags, []string{c.Path})
+}
+
+// revertLine returns the command that takes back turns.
+func revertLine(turns []int, flags string, paths []string) string {
 	text := "snapctl revert"
+	slices.Sort(turns)
 	for _, n := range slices.Compact(turns) {
 		text += fmt.Sprint(" turn:", n)
 	}
-	if len(x.opts.Paths) > 0 {
+	if text += flags; len(paths) > 0 {
 		text += " --"
 	}
-	for _, p := range x.opts.Paths {
+	for _, p := range paths {
 		text += " " + words.ShellQuote(p)
 	}
 	return text

@@ -67,6 +67,7 @@ func TestBlockedBy(t *testing.T) {
 		b.initialize(o)
 		b.turn(o, fn)
 	}
+	const byHand = "snapctl revert turn:0 --on-conflict markers -- p"
 	for _, c := range []struct {
 		name  string
 		since func(b *bench, m *FileSnapshotManager)
@@ -75,7 +76,7 @@ func TestBlockedBy(t *testing.T) {
 		hint  string
 	}{
 		{"the user", func(b *bench, _ *FileSnapshotManager) { b.replace("p", "A", "u") },
-			[]string{"user"}, "you and turn 0 changed the same lines", ""},
+			[]string{"user"}, "you and turn 0 changed the same lines", byHand},
 		{"a turn", func(b *bench, m *FileSnapshotManager) { b.turn(m, func() { b.replace("p", "A", "B") }) },
 			[]string{"turn:1"}, "turn 1 and turn 0 changed the same lines", "snapctl revert turn:0 turn:1"},
 		{"two turns, and one that is elsewhere", func(b *bench, m *FileSnapshotManager) {
@@ -92,13 +93,13 @@ func TestBlockedBy(t *testing.T) {
 		{"a turn and the user", func(b *bench, m *FileSnapshotManager) {
 			b.turn(m, func() { b.replace("p", "A", "B") })
 			b.replace("p", "B", "u")
-		}, []string{"turn:1", "user"}, "turn 1, you and turn 0 changed the same lines", ""},
+		}, []string{"turn:1", "user"}, "turn 1, you and turn 0 changed the same lines", byHand},
 		{"the user, before a turn that is elsewhere", func(b *bench, m *FileSnapshotManager) {
 			b.replace("p", "A", "u")
 			b.turn(m, func() { b.replace("p", "2", "B") })
-		}, []string{"user"}, "you and turn 0 changed the same lines", ""},
+		}, []string{"user"}, "you and turn 0 changed the same lines", byHand},
 		{"another session", func(b *bench, _ *FileSnapshotManager) { other(b, func() { b.replace("p", "A", "B") }) },
-			[]string{"session other turn:0"}, "turn 0 of session other and turn 0 changed the same lines", ""},
+			[]string{"session other turn:0"}, "turn 0 of session other and turn 0 changed the same lines", byHand},
 		{"a turn, not one that was taken back", func(b *bench, m *FileSnapshotManager) {
 			b.turn(m, func() { b.replace("p", "A", "B") })
 			b.revert(m, "1")
@@ -124,7 +125,7 @@ func TestBlockedBy(t *testing.T) {
 					r.Skipped, r.IsComplete())
 			}
 			b.expectFiles(files{"p": strings.Replace(before["p"], "C", "3", 1), "q": "Q\n"})
-			if c.hint != "" {
+			if !strings.Contains(c.hint, "--") { // see TestHintSettles for the others
 				b.revert(m, strings.Fields(c.hint)[2:]...)
 				if b.files()["p"][0] != '1' && !strings.Contains(b.files()["p"], "\n1\n") {
 					t.Errorf("the hint leads to %q", b.files()["p"])
@@ -493,6 +494,78 @@ func TestRevertOthers(t *testing.T) {
 	}
 }
 
+// What a hint says settles the conflict, after the restore and in its place, and does
+// nothing else.
+func TestHintSettles(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		since  func(b *bench, m *FileSnapshotManager)
+		do     func(b *bench, m *FileSnapshotManager, preview bool) (*RestoreResult, error)
+		hint   string
+		opts   RevertOptions // that it stands for
+		marked bool
+	}{
+		{"lines of the user", func(b *bench, _ *FileSnapshotManager) { b.replace("p", "A", "u") }, revertOf("0"),
+			"snapctl revert turn:0 --on-conflict markers -- p", RevertOptions{Turns: []string{"0"},
+				OnConflict: rollback.ConflictMarkers, Paths: []string{"p"}}, true},
+		{"lines, by a restore", func(b *bench, m *FileSnapshotManager) {
+			b.turn(m, func() { b.write("q", "turn 1\n") })
+			b.replace("p", "A", "u")
+		}, restoreTo("start"), "snapctl revert turn:0 --on-conflict markers -- p", RevertOptions{Turns: []string{"0"},
+			OnConflict: rollback.ConflictMarkers, Paths: []string{"p"}}, true},
+		{"lines of one of two turns", func(b *bench, m *FileSnapshotManager) {
+			b.turn(m, func() { b.replace("p", "2", "B") })
+			b.replace("p", "A", "u")
+		}, revertOf("0", "1"), "snapctl revert turn:0 --on-conflict markers -- p", RevertOptions{Turns: []string{"0"},
+			OnConflict: rollback.ConflictMarkers, Paths: []string{"p"}}, true},
+		{"a file that the user deleted", func(b *bench, m *FileSnapshotManager) { b.remove("p") }, revertOf("0"),
+			"snapctl revert turn:0 --on-conflict theirs -- p", RevertOptions{Turns: []string{"0"},
+				OnConflict: rollback.ConflictTheirs, Paths: []string{"p"}}, false},
+		{"that two turns have changed", func(b *bench, m *FileSnapshotManager) {
+			b.turn(m, func() { b.replace("p", "2", "B") })
+			b.remove("p")
+		}, restoreTo("start"), "snapctl revert turn:0 turn:1 --on-conflict theirs -- p",
+			RevertOptions{Turns: []string{"0", "1"}, OnConflict: rollback.ConflictTheirs, Paths: []string{"p"}}, false},
+	} {
+		for _, preview := range []bool{true, false} {
+			b, m := conflictDay(t, c.since)
+			b.write("beside", "the user's\n")
+			r, err := c.do(b, m, preview)
+			if err != nil || len(r.Conflicts) != 1 || r.Conflicts[0].Hint != c.hint {
+				t.Fatalf("%s, preview %v: %+v, %v", c.name, preview, r, err)
+			}
+			before := b.files()
+			r, err = m.Revert(t.Context(), &c.opts)
+			if err != nil || len(r.Conflicts) > 0 != c.marked {
+				t.Fatalf("%s, preview %v, then %s: %+v, %v", c.name, preview, c.hint, r, err)
+			}
+			marked, err := m.Marked(t.Context())
+			if err != nil || len(marked) > 0 != c.marked || !c.marked && b.files()["p"] != revertText {
+				t.Errorf("%s, preview %v: marked %q, %v; p is %q", c.name, preview, marked, err, b.files()["p"])
+			}
+			after := b.files()
+			delete(before, "p")
+			delete(after, "p")
+			if d := cmp.Diff(before, after); d != "" {
+				t.Errorf("%s, preview %v: other files (-before +after):\n%s", c.name, preview, d)
+			}
+		}
+	}
+}
+
+// revertOf takes turns back, and restoreTo what came after a moment.
+func revertOf(turns ...string) func(*bench, *FileSnapshotManager, bool) (*RestoreResult, error) {
+	return func(b *bench, m *FileSnapshotManager, preview bool) (*RestoreResult, error) {
+		return m.Revert(b.Context(), &RevertOptions{Turns: turns, Preview: preview})
+	}
+}
+
+func restoreTo(target string) func(*bench, *FileSnapshotManager, bool) (*RestoreResult, error) {
+	return func(b *bench, m *FileSnapshotManager, preview bool) (*RestoreResult, error) {
+		return m.RestoreFiles(b.Context(), &RestoreOptions{Target: target, OnDirty: rollback.Merge, Preview: preview})
+	}
+}
+
 // Turns that a session was forked with are its own: they are named by their numbers, taken
 // back by them, and not in the way of one another.
 func TestBlockedByInFork(t *testing.T) {
@@ -530,10 +603,11 @@ func TestBlockedByInFork(t *testing.T) {
 			t.Errorf("%s: conflicts (-want +got):\n%s", turns, d)
 		}
 	}
-	check("0", []string{"turn:1", "session s turn:2"}, "")
-	check("0..1", []string{"session s turn:2"}, "")
+	byHand := func(turns string) string { return "snapctl revert " + turns + " --on-conflict markers -- p" }
+	check("0", []string{"turn:1", "session s turn:2"}, byHand("turn:0"))
+	check("0..1", []string{"session s turn:2"}, byHand("turn:0 turn:1"))
 	b.write("p", strings.Replace(revertText, "1", "B", 1))
 	b.turn(f, func() { b.replace("p", "B", "D") })
-	check("0", []string{"turn:1", "session s turn:2", "user", "turn:2"}, "")
-	check("1", []string{"session s turn:2", "user", "turn:2"}, "")
+	check("0", []string{"turn:1", "session s turn:2", "user", "turn:2"}, byHand("turn:0"))
+	check("1", []string{"session s turn:2", "user", "turn:2"}, byHand("turn:1"))
 }

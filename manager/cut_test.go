@@ -931,3 +931,44 @@ func TestCutComesWithoutOthers(t *testing.T) {
 	}
 	b.expectFiles(files{"p": cutAfter})
 }
+
+// Somebody has converted the line ends of a file, and changed one of three lines of a turn:
+// that one is in conflict, and no other; so where the turn has converted them. The rest can
+// be taken back later, and undone to the byte.
+func TestRevertOfConvertedEnds(t *testing.T) {
+	crlf := func(s string) string { return strings.ReplaceAll(s, "\n", "\r\n") }
+	for _, c := range []struct {
+		name              string
+		after, now        string
+		reverted, settled string // and once the user has the turn's line again
+	}{
+		{"by the user", cutAfter, crlf(strings.Replace(cutAfter, "B", "u", 1)),
+			crlf(strings.Replace(cutBefore, "5", "u", 1)), crlf(cutBefore)},
+		{"by the turn", crlf(cutAfter), crlf(strings.Replace(cutAfter, "B", "u", 1)),
+			strings.Replace(cutBefore, "5\n", "u\r\n", 1), cutBefore},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBench(t)
+			m := b.open("s")
+			b.write("p", cutBefore)
+			b.initialize(m)
+			b.turn(m, func() { b.write("p", c.after) })
+			b.write("p", c.now)
+			r := b.revert(m, "0")
+			if len(r.Conflicts) != 1 || r.Conflicts[0].Why != "lines" || len(r.Merged) != 1 {
+				t.Errorf("%+v", r)
+			}
+			b.expectFiles(files{"p": c.reverted})
+			b.replace("p", "u", "B")
+			if r := b.revert(m, "0"); !r.IsComplete() {
+				t.Errorf("once the line is the turn's again: %+v", r)
+			}
+			b.expectFiles(files{"p": c.settled})
+			b.undo(m)
+			b.expectFiles(files{"p": strings.Replace(c.reverted, "u", "B", 1)})
+			b.replace("p", "B", "u")
+			b.undo(m)
+			b.expectFiles(files{"p": c.now})
+		})
+	}
+}

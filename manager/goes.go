@@ -131,6 +131,9 @@ func (x *restore) note(d *history.Facts, plan *livedir.Plan) {
 	if g.reverts {
 		x.noteKnown(plan)
 		d.Reverts, d.Apart = x.reverts, apartBut(g.apart, left, nil)
+		if d.Reverts == nil {
+			d.Reverts = g.chosen
+		}
 	} else {
 		d.Apart = apartBut(g.apart, left, done)
 	}
@@ -210,6 +213,7 @@ type goes struct {
 	apart   map[string]*history.Apart
 	took    map[string]map[uint64]bool // turns of which all goes at a path, if single hunks were asked for
 	cuts    map[string][]history.Cut   // parts of changes that go; the rest of each stays in
+	chosen  []int                      // numbers of the turns of which single hunks were asked for
 	reverts bool                       // turns go by name: paths of which other turns stay in stand apart then
 
 	with, without         []uint64                         // the turns by which its line differs from that of to

@@ -222,9 +222,13 @@ func (ws *wants) takeHunks(all map[string][]standing.StepChange, isMore bool) (i
 	g.pathsBack, g.took, g.cuts = all, make(map[string]map[uint64]bool), make(map[string][]history.Cut)
 	ws.stays = make(map[string][]standing.StepChange)
 	back := make(map[string][]standing.StepChange)
+	var chosen []*record
 	for path, list := range some {
 		if back[path], err = ws.takeHunksAt(path, list, p); err != nil {
 			return false, err
+		}
+		for _, sc := range back[path] {
+			chosen = append(chosen, sc.By)
 		}
 		if len(back[path]) == 0 {
 			delete(back, path)
@@ -238,6 +242,7 @@ func (ws *wants) takeHunks(all map[string][]standing.StepChange, isMore bool) (i
 		ws.stays, g.took, g.pathsBack, g.apart = nil, nil, nil, make(map[string]*history.Apart)
 		return true, nil
 	}
+	g.chosen = numbers(chosen)
 	if err := ws.undo(back, nil, nil); err != nil {
 		return false, err
 	}

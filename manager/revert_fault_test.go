@@ -3,6 +3,7 @@ package manager
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -58,17 +59,40 @@ func revertHardly(t *testing.T, where string, m *FileSnapshotManager) error {
 	return err
 }
 
-// Each operation of a revert fails in turn, in the store or in the directory, once or for
-// good as when the process dies: all files are as before or as wanted then, or are so when
-// the next who looks has ended it, and an undo brings all of them back.
+// How operations of a revert fail: one does, or all from then on as when the process dies,
+// or all that take room as on a full disk.
+const (
+	failOnce = "once"
+	failAll  = "all"
+	failRoom = "room"
+)
+
+// revertFault returns a fault at an operation.
+func revertFault(at int64, fails string) *vfstest.Fault {
+	if fails != failRoom {
+		return &vfstest.Fault{At: at, Sticky: fails == failAll, Err: syscall.EIO}
+	}
+	f := &vfstest.Fault{At: -1, Err: syscall.ENOSPC}
+	takesRoom := []string{"Create", "Write", "WriteAt", "Mkdir", "Symlink"}
+	f.Fails = func(op, _ string) bool { return f.Count() > at && slices.Contains(takesRoom, op) }
+	return f
+}
+
+// Each operation of a revert fails in turn, in the store or in the directory, once, or for
+// good as when the process dies, or the disk is full from then on: all files are as before
+// or as wanted then, or are so when the next who looks has ended it, and an undo brings all
+// of them back.
 func TestRevertFaults(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		sticky bool
-		how    string // what is done then
-	}{{true, "look"}, {true, "continue"}, {true, "abort"}, {false, "look"}} {
+		fails string
+		how   string // what is done then
+	}{
+		{failAll, "look"}, {failAll, "continue"}, {failAll, "abort"}, {failOnce, "look"},
+		{failRoom, "look"}, {failRoom, "abort"},
+	} {
 		at := int64(0)
-		for revertFaultAt(t, at, c.sticky, c.how) && !t.Failed() {
+		for revertFaultAt(t, at, c.fails, c.how) && !t.Failed() {
 			at += stride(17, 29)
 		}
 		if at < 100 && !t.Failed() {
@@ -77,9 +101,9 @@ func TestRevertFaults(t *testing.T) {
 	}
 }
 
-func revertFaultAt(t *testing.T, at int64, sticky bool, how string) bool {
+func revertFaultAt(t *testing.T, at int64, fails, how string) bool {
 	t.Helper()
-	where := fmt.Sprintf("operation %d, sticky %v, then %s", at, sticky, how)
+	where := fmt.Sprintf("operation %d, %s fails, then %s", at, fails, how)
 	dir, disk := t.TempDir(), vfstest.NewMem()
 	b := &bench{T: t, dir: dir}
 	m, err := openOn(t, dir, disk)
@@ -90,7 +114,7 @@ func revertFaultAt(t *testing.T, at int64, sticky bool, how string) bool {
 	if err := m.Close(); err != nil {
 		t.Fatal(err)
 	}
-	fault := &vfstest.Fault{At: at, Sticky: sticky, Err: syscall.EIO}
+	fault := revertFault(at, fails)
 	acked := false
 	if m, err = openOn(t, dir, vfstest.WithFault(disk, fault)); err == nil {
 		m.openDir = func(path string) (vfs.Dir, error) {
@@ -122,7 +146,7 @@ func revertFaultAt(t *testing.T, at int64, sticky bool, how string) bool {
 	}
 	r := b.initialize(m)
 	got := files(b.files())
-	if sticky && !cmp.Equal(got, before) && !cmp.Equal(got, after) || acked && !cmp.Equal(got, after) {
+	if fails == failAll && !cmp.Equal(got, before) && !cmp.Equal(got, after) || acked && !cmp.Equal(got, after) {
 		t.Errorf("%s: acknowledged %v (-wanted +got):\n%s", where, acked, cmp.Diff(after, got))
 	}
 	if r.Offline != nil && (len(r.Offline.Modified) > 1 || len(r.Offline.Added)+len(r.Offline.Deleted) > 0) {

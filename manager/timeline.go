@@ -53,7 +53,9 @@ type Moment struct {
 	ForkedFrom string
 	TookBack   []int // turns that a restore took back
 	PutBack    []int // and those that it put back
-	Reverts    []int // turns that it was asked to take back by name, of PATHs perhaps; none: it went to a moment
+	// turns that it was asked to take back by name, of PATHs perhaps, or of which it was to take
+	// back single hunks; none: it went to a moment
+	Reverts []int
 
 	m *FileSnapshotManager // nil: nothing has changed it
 	r *record

@@ -18,8 +18,8 @@ type Merged struct {
 	Text      []byte     // may be one of the three; in a conflict it has one side's lines
 	Conflicts []Conflict // in order; any two have a line between them
 
-	// With their line ends there would have been conflicts, so lines were compared
-	// without them, and each end was merged for itself.
+	// With their line ends more would have been in conflict, so lines were compared
+	// without them, and each end was merged for itself but for those in a conflict.
 	EndsApart bool
 }
 
@@ -48,7 +48,7 @@ type Side struct {
 //
 // Where a side has changed CRLF to LF or LF to CRLF, what would be a conflict for that
 // alone is none: see Merged.EndsApart. A line that is new ends as the one that it
-// replaces, or else as the one before.
+// replaces, or else as the one before; one in a conflict as its side has it.
 //
 // Merge(base, theirs, ours) has the same conflicts with the sides changed over and
 // else the same text.
@@ -69,38 +69,104 @@ func Merge(base, ours, theirs []byte, opts *MergeOptions) *Merged {
 		return m
 	}
 	apart := mergeLines(plain, plainOurs, plainTheirs, opts, textdiff.CompareNumbers)
-	if len(apart.Conflicts) > 0 {
+	if len(apart.Conflicts) > 0 && apart.inConflict() >= m.inConflict() {
 		return m
 	}
-	return &Merged{Text: withEndsOf(like, plain, apart.Text), EndsApart: true}
+	sides := [3]text{newText(base, 0, 0), newText(ours, 0, 0), newText(theirs, 0, 0)}
+	return apart.endedAs(like, plain, sides, opts != nil && opts.Theirs)
+}
+
+// inConflict returns how many lines of the three texts are in conflicts.
+func (m *Merged) inConflict() (n int) {
+	for _, c := range m.Conflicts {
+		for _, s := range []Span{c.Base.Lines, c.Ours.Lines, c.Theirs.Lines} {
+			n += s.End - s.Start
+		}
+	}
+	return n
+}
+
+// endedAs gives the merge of texts with LF alone the ends of like, which is base but
+// for these, and in conflicts what the texts have there.
+func (m *Merged) endedAs(like []string, base []byte, texts [3]text, keepTheirs bool) *Merged {
+	lines := endedAs(like, base, m.Text)
+	for i := range m.Conflicts {
+		c := &m.Conflicts[i]
+		for j, s := range []*Side{&c.Base, &c.Ours, &c.Theirs} {
+			texts[j].to(s.Lines.Start)
+			*s = texts[j].to(s.Lines.End)
+		}
+		kept := c.Ours.Text
+		if keepTheirs {
+			kept = c.Theirs.Text
+		}
+		copy(lines[c.Result.Lines.Start:], textdiff.SplitLines(kept))
+	}
+	result := newText([]byte(strings.Join(lines, "")), 0, 0)
+	for i := range m.Conflicts {
+		s := &m.Conflicts[i].Result
+		result.to(s.Lines.Start)
+		*s = result.to(s.Lines.End)
+	}
+	return &Merged{Text: result.bytes, Conflicts: m.Conflicts, EndsApart: true}
 }
 
 // withEnds returns the lines of a text with the ends that sides have given them, or what
 // they have instead of them. changed says whether a line has another one that is else
 // as it was. plain and plainSides are the texts with LF alone.
 func withEnds(text, plain []byte, sides, plainSides [][]byte) (lines []string, changed bool) {
-	was := textdiff.SplitLines(text)
-	lines = slices.Clone(was)
+	lines = textdiff.SplitLines(text)
+	own := make([]string, len(lines))
+	for i, l := range lines {
+		_, own[i] = cutEnd(l)
+	}
+	lines = slices.Clone(lines)
 	for n, side := range sides {
 		has := textdiff.SplitLines(side)
+		ends := make([]string, len(lines)) // that the side gives them
 		i, j := 0, 0
-		last := textdiff.Edit{OldStart: len(was), OldEnd: len(was), NewStart: len(has), NewEnd: len(has)}
+		last := textdiff.Edit{OldStart: len(lines), OldEnd: len(lines), NewStart: len(has), NewEnd: len(has)}
 		for _, e := range append(textdiff.Edits(plain, plainSides[n]), last) {
 			for ; i < e.OldStart; i, j = i+1, j+1 {
-				if has[j] != was[i] {
-					lines[i], changed = has[j], true
-				}
+				_, ends[i] = cutEnd(has[j])
+				changed = changed || ends[i] != own[i]
 			}
 			for ; i < e.OldEnd && j < e.NewEnd; i, j = i+1, j+1 {
-				content, end := cutEnd(was[i])
-				if _, other := cutEnd(has[j]); other != end && other != "" && end != "" {
-					lines[i] = content + other
-				}
+				_, ends[i] = cutEnd(has[j])
 			}
 			i, j = e.OldEnd, e.NewEnd
 		}
+		spreadEnds(ends, own)
+		for i, end := range ends {
+			if end != "" && own[i] != "" && end != own[i] {
+				content, _ := cutEnd(lines[i])
+				lines[i] = content + end
+			}
+		}
 	}
 	return lines, changed
+}
+
+// spreadEnds gives lines that a side has not, and the other may have, the end that the
+// side has given to the line before that ended as they did, or to the one behind.
+func spreadEnds(ends, own []string) {
+	fill := func(i, from int) {
+		if from >= 0 && ends[i] == "" && own[i] == own[from] {
+			ends[i] = ends[from]
+		}
+	}
+	from := -1
+	for i := range ends {
+		if fill(i, from); ends[i] != "" {
+			from = i
+		}
+	}
+	from = -1
+	for i := len(ends) - 1; i >= 0; i-- {
+		if fill(i, from); ends[i] != "" {
+			from = i
+		}
+	}
 }
 
 // cutEnd cuts a line into its content and its end.
@@ -255,25 +321,24 @@ func (m *merger) both(r *textdiff.Region) {
 	m.conflicts = append(m.conflicts, c)
 }
 
-// withEndsOf returns a text whose lines end as those of lines, which are base but for
-// line ends. Base and text have LF alone.
-func withEndsOf(lines []string, base, text []byte) []byte {
+// endedAs returns the lines of a text, which end as those of like, which are base but
+// for line ends. Base and text have LF alone.
+func endedAs(like []string, base, text []byte) (lines []string) {
 	new := textdiff.SplitLines(text)
-	var out []byte
 	end := "\n" // of the line before, or the first
 	learn := func(i int) {
-		if _, own := cutEnd(lines[i]); own != "" {
+		if _, own := cutEnd(like[i]); own != "" {
 			end = own
 		}
 	}
-	if len(lines) > 0 {
+	if len(like) > 0 {
 		learn(0)
 	}
 	i, j := 0, 0
-	last := textdiff.Edit{OldStart: len(lines), OldEnd: len(lines), NewStart: len(new), NewEnd: len(new)}
+	last := textdiff.Edit{OldStart: len(like), OldEnd: len(like), NewStart: len(new), NewEnd: len(new)}
 	for _, e := range append(textdiff.Edits(base, text), last) {
 		for ; i < e.OldStart; i, j = i+1, j+1 {
-			out = append(out, lines[i]...)
+			lines = append(lines, like[i])
 			learn(i)
 		}
 		for ; j < e.NewEnd; i, j = i+1, j+1 {
@@ -281,13 +346,14 @@ func withEndsOf(lines []string, base, text []byte) []byte {
 				learn(i)
 			}
 			content, own := cutEnd(new[j])
-			if out = append(out, content...); own != "" {
-				out = append(out, end...)
+			if own != "" {
+				own = end
 			}
+			lines = append(lines, content+own)
 		}
 		i = e.OldEnd
 	}
-	return out
+	return lines
 }
 
 // Markers returns the text with the sides of each conflict between lines of "<",

@@ -258,15 +258,16 @@ type tally struct {
 	onlyOurs, onlyGit int // a conflict for one
 	differ            int // both without one, and not the same text
 	ends              int // merged but for line ends
+	endsOurs, endsGit int // conflicts of these, for git without CR
 }
 
 func (n *tally) otherwise() int { return n.onlyOurs + n.onlyGit + n.differ }
 
 func (n *tally) String() string {
 	return fmt.Sprintf("%d cases: %d the same text, %d merged but for "+
-		"line ends; %d a conflict for both, %d of these the same "+
+		"line ends (%d conflicts, git without CR %d); %d a conflict for both, %d of these the same "+
 		"text, %d conflicts of ours and %d of git's; %d a conflict for us alone, %d for git alone, %d not the same text",
-		n.cases, n.same, n.ends, n.conflict, n.sameText, n.ours, n.git, n.onlyOurs, n.onlyGit, n.differ)
+		n.cases, n.same, n.ends, n.endsOurs, n.endsGit, n.conflict, n.sameText, n.ours, n.git, n.onlyOurs, n.onlyGit, n.differ)
 }
 
 // TestMergeAgreesWithGit merges cases of five kinds as git merge-file does. Of the
@@ -313,10 +314,11 @@ func (n *tally) add(t *testing.T, c triple, dir string) {
 	case m.EndsApart: // without CR, git has what we have
 		n.ends++
 		plain, conflicts := gitMerged(t, dir, triple{toLF(c.base), toLF(c.ours), toLF(c.theirs)})
-		if conflicts > 0 || !bytes.Equal(plain, toLF(m.Text)) {
+		if conflicts > 0 == clean || clean && !bytes.Equal(plain, toLF(m.Text)) {
 			n.differ++
 			what = "merged but for line ends, and not so by git without CR"
 		}
+		n.endsOurs, n.endsGit = n.endsOurs+len(m.Conflicts), n.endsGit+conflicts
 	case clean && conflicts == 0 && bytes.Equal(m.Text, text):
 		n.same++
 	case clean && conflicts == 0:

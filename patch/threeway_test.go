@@ -3,6 +3,7 @@ package patch
 import (
 	"bytes"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/boocode/filestore/internal/testseed"
@@ -189,6 +190,29 @@ func TestMergeLineEnds(t *testing.T) {
 	}
 }
 
+// Where a side has converted line ends, what is in conflict is as small as it is without
+// that: the rest ends as converted, and lines in conflict as their side has them.
+func TestMergeLineEndsWithConflict(t *testing.T) {
+	crlf := func(s string) string { return strings.ReplaceAll(s, "\n", "\r\n") }
+	const base, ours, theirs = "1\n2\n3\n4\n5\n6\n", "1\n2\n3\nO\n5\n6\n", "1\nT\n3\nX\n5\n6\n"
+	tests := []struct{ name, base, ours, theirs, want string }{
+		{"by ours", base, crlf(ours), theirs, crlf("1\nT\n3\nO\n5\n6\n")},
+		{"by theirs", base, ours, crlf(theirs), crlf("1\nT\n3\n") + "O\n" + crlf("5\n6\n")},
+		{"to LF by theirs", crlf(base), crlf(ours), theirs, "1\nT\n3\nO\r\n5\n6\n"},
+		{"to LF by ours", crlf(base), ours, crlf(theirs), "1\nT\n3\nO\n5\n6\n"},
+		{"by both", base, crlf(ours), crlf(theirs), crlf("1\nT\n3\nO\n5\n6\n")},
+		{"no end at the end", base + "7", crlf(ours) + "8", theirs + "7", crlf("1\nT\n3\nO\n5\n6\n") + "8"},
+	}
+	for _, tt := range tests {
+		c := triple{[]byte(tt.base), []byte(tt.ours), []byte(tt.theirs)}
+		m := Merge(c.base, c.ours, c.theirs, nil)
+		checkMerged(t, c, m)
+		if len(m.Conflicts) != 1 || m.Conflicts[0].Ours.Lines != (Span{3, 4}) || string(m.Text) != tt.want {
+			t.Errorf("%s: %q, want %q: %+v", tt.name, m.Text, tt.want, m.Conflicts)
+		}
+	}
+}
+
 func TestMergeMarkers(t *testing.T) {
 	tests := []struct{ name, base, ours, theirs, want string }{
 		{"none", "a\n", "a\n", "b\n", "b\n"},
@@ -256,6 +280,7 @@ func FuzzMerge(f *testing.F) {
 		{"a\nb\nc\n", "a\nX\nc\n", "a\nY\nc\n"},
 		{"f\n}\ng\n}\n", "F\n}\ng\n}\n", "f\n}\nn\n}\ng\n}\n"},
 		{"a\nb\n", "a\r\nb\r\n", "a\nx\n"},
+		{"a\nb\nc\nd\n", "a\r\nb\r\nx\r\nd\r\n", "y\nb\nz\nd\n"},
 		{"a\nb", "a\nb\n", "b"},
 		{"", "\n", "\r\n"},
 		{"<<<<<<<\n\x00\xff\n", "<<<<<<<\n=======\n", "|||||||\n\x00\xff"},

@@ -873,7 +873,8 @@ func (a *app) noteConflicts(r *manager.RestoreResult, f *restoreFlags) {
 		default:
 			whole = append(whole, c.Path)
 		}
-		if c.Hint == "" || c.Why == "markers" || hasMarkers || len(f.hunks) > 0 { // of hunks it would do more
+		if f.turns == nil || !isByTurns(c.BlockedBy) || c.Why == "markers" || hasMarkers ||
+			len(f.hunks) > 0 { // of hunks it would do more
 			continue
 		}
 		blocked, with = append(blocked, c.Path), append(with, c.BlockedBy...)
@@ -908,6 +909,11 @@ func (a *app) noteConflicts(r *manager.RestoreResult, f *restoreFlags) {
 		a.note("to choose by hand between both sides: %s; to overwrite what came since: 'theirs' in its place",
 			a.revertCommandLine(turns, hunksFlag(f.hunks)+" --on-conflict markers", f.paths))
 	}
+}
+
+// isByTurns reports whether nobody but turns of the session is in the way.
+func isByTurns(by []string) bool {
+	return len(by) > 0 && !slices.ContainsFunc(by, func(who string) bool { return !strings.HasPrefix(who, "turn:") })
 }
 
 // hunksFlag returns the flag that names hunks, "" for none.

@@ -275,8 +275,8 @@ func Partly[T ~[4]int](base, ours, theirs []byte, pieces []T) (done []bool, text
 func appendPlaces(places []Place, after, now []byte, list []Hunk) []Place {
 	n := len(places)
 	before := TakenBack(after, list, func(*Hunk) bool { return true })
-	onlyEnds, endsApart := false, patch.Merge(after, now, before, nil).EndsApart
-	if endsApart { // then lines are compared without them
+	onlyEnds, m := false, patch.Merge(after, now, before, nil)
+	if m.EndsApart { // then lines are compared without them
 		before, after, now = toLF(before), toLF(after), toLF(now)
 		onlyEnds = bytes.Equal(before, after)
 	}
@@ -298,7 +298,7 @@ func appendPlaces(places []Place, after, now []byte, list []Hunk) []Place {
 		switch {
 		case !onlyEnds && slices.Equal(lines[1][r.OursStart:r.OursEnd], old[r.TheirsStart:r.TheirsEnd]):
 			p.Outcome = Done
-		case r.ByOurs && !endsApart:
+		case r.ByOurs && (!m.EndsApart || touchesConflict(&r, m)):
 			p.Outcome = Conflict
 		}
 		for len(places)-n < len(list) && r.ByTheirs && list[len(places)-n].After.Lines.Start <= r.End {
@@ -306,6 +306,13 @@ func appendPlaces(places []Place, after, now []byte, list []Hunk) []Place {
 		}
 	}
 	return places
+}
+
+// touchesConflict reports whether a region is one of a conflict, or beside one.
+func touchesConflict(r *textdiff.Region, m *patch.Merged) bool {
+	return slices.ContainsFunc(m.Conflicts, func(c patch.Conflict) bool {
+		return c.Base.Lines.Start <= r.End && r.Start <= c.Base.Lines.End
+	})
 }
 
 func toLF(b []byte) []byte { return bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n")) }
