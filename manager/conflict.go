@@ -17,6 +17,7 @@ import (
 	"github.com/boocode/filestore/internal/standing"
 	"github.com/boocode/filestore/internal/textdiff"
 	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/internal/windows"
 	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/patch"
 	"github.com/boocode/filestore/rollback"
@@ -152,6 +153,8 @@ func (x *restore) conflictAt(it *rollback.Item) *Conflict {
 		c.Why, c.BlockedBy = whyHidden, []string{fmt.Sprint("turn:", x.hidden[it.Path].Turn())}
 	case doubt == "contested" || doubt == "unknown":
 		c.Why = doubt
+	case it.Dirty && slices.ContainsFunc(slices.Concat(x.back[it.Path], x.forth[it.Path]), isContested):
+		c.Why = "contested"
 	default:
 		return nil
 	}
@@ -160,6 +163,9 @@ func (x *restore) conflictAt(it *rollback.Item) *Conflict {
 	}
 	return c
 }
+
+// isContested reports whether nobody knows whose a change is.
+func isContested(sc standing.StepChange) bool { return sc.Change.Owner == windows.Contested }
 
 // hintWithTurns returns the command that takes turns back together with those in their
 // way, "" if others are in it.

@@ -326,7 +326,9 @@ func TestTheirsWhole(t *testing.T) {
 			b.turn(m, func() { put(c.turn) })
 			put(c.user)
 			r := b.revert(m, "0")
-			if d := cmp.Diff([]Conflict{{Path: "p", Why: c.why, BlockedBy: []string{"user"}}}, r.Conflicts); d != "" {
+			want := []Conflict{{Path: "p", Why: c.why, BlockedBy: []string{"user"},
+				Hint: "snapctl revert turn:0 --on-conflict theirs -- p"}}
+			if d := cmp.Diff(want, r.Conflicts); d != "" {
 				t.Errorf("conflicts (-want +got):\n%s", d)
 			}
 			is(c.user)
@@ -491,6 +493,46 @@ func TestRevertOthers(t *testing.T) {
 	b.expectFiles(files{"p": strings.Replace(revertText, "2", "u", 1), "q": "whose?\n"})
 	if d := cmp.Diff([]MergedFile{{Path: "p", Hunks: 2}}, r.Merged); d != "" || fmt.Sprint(r.Dirty) != "[p q]" {
 		t.Errorf("dirty %q, merged (-want +got):\n%s", r.Dirty, d)
+	}
+}
+
+// A file that somebody has deleted, which theirs does, too, and a turn has made again since:
+// where there was none there is none then, without a conflict in what was in it between.
+func TestMadeAgain(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		gone func(b *bench, m *FileSnapshotManager)
+	}{
+		{"by theirs", func(b *bench, m *FileSnapshotManager) {
+			r, err := m.Revert(b.Context(), &RevertOptions{Turns: []string{"0"}, OnConflict: rollback.ConflictTheirs})
+			if err != nil || !r.IsComplete() {
+				b.Fatal(r, err)
+			}
+		}},
+		{"by the user", func(b *bench, _ *FileSnapshotManager) { b.remove("g") }},
+	} {
+		b := newBench(t)
+		m := b.open("s")
+		b.write("f", "f\n")
+		b.initialize(m)
+		b.turn(m, func() { b.write("g", revertText) })
+		b.turn(m, func() { b.replace("g", "1", "A") })
+		c.gone(b, m)
+		b.expectFiles(files{"f": "f\n"})
+		b.turn(m, func() { b.write("g", "new\n") })
+		r, err := m.RestoreFiles(t.Context(), &RestoreOptions{Target: "start", OnDirty: rollback.Merge})
+		if err != nil || !r.IsComplete() {
+			t.Errorf("%s: %+v, %v", c.name, r, err)
+		}
+		b.expectFiles(files{"f": "f\n"})
+		b.undo(m)
+		b.expectFiles(files{"f": "f\n", "g": "new\n"})
+		b.replace("g", "new", "the user's")
+		if r, err = m.RestoreFiles(t.Context(), &RestoreOptions{Target: "start", OnDirty: rollback.Merge}); err != nil ||
+			len(r.Conflicts) != 1 {
+			t.Errorf("%s, and changed since: %+v, %v", c.name, r, err)
+		}
+		b.expectFiles(files{"f": "f\n", "g": "the user's\n"})
 	}
 }
 

@@ -309,6 +309,9 @@ func (x *restore) merge(ctx context.Context, a *aim, w *livedir.Want, it *rollba
 	if err != nil {
 		return err
 	}
+	if c := mg.Clash; c != nil && c.Why == merging.WhyUserDeleted && w.New == nil && w.Keep == "" {
+		mg.Now, mg.IsMerged, mg.Clash = nil, false, nil // it was gone before it was made again, and is to be
+	}
 	if mg.Clash != nil {
 		c := &clash{Clash: mg.Clash, want: w, disk: it.Now}
 		a.clashes[w.Path] = c

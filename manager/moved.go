@@ -109,7 +109,7 @@ func (mv *mover) byChanges(edited []string) error {
 		}
 		w := mv.want[to]
 		if to == p || !trees.IsFile(w.New) || w.Held != "" || w.Out != "" || mv.done[to] {
-			if mv.a.carried[p] != "" {
+			if mv.a.carried[p] != "" && len(steps) > 0 { // without any it stays
 				if err := mv.stay(p, steps); err != nil {
 					return fmt.Errorf("merge %q: %w", p, err)
 				}
@@ -396,6 +396,17 @@ func (mv *mover) keepSources() (found bool, err error) {
 		for _, st := range steps {
 			if st.Base == nil && trees.IsFile(st.Theirs) {
 				coming[keyOf(st.Of)] = append(coming[keyOf(st.Of)], mv.candidate(p, st.Theirs))
+			}
+		}
+	}
+	for p, it := range mv.item { // what does not come since nobody knows whose it is, or it is lost
+		w := mv.want[p]
+		if w == nil || it.Now != nil || it.Do == rollback.Restore || mv.done[p] || mv.a.clashes[p] != nil {
+			continue
+		}
+		for _, sc := range mv.a.back[p] {
+			if c := sc.Change; c.New == nil && trees.IsFile(c.Old) && trees.IsFile(w.New) {
+				coming[keyOf(sc.By)] = append(coming[keyOf(sc.By)], mv.candidate(p, c.Old))
 			}
 		}
 	}

@@ -634,6 +634,84 @@ func TestRevertMovedAround(t *testing.T) {
 	b.expectFiles(files{"a": text})
 }
 
+// A file that the session has moved, somebody edited then, and the session moved again while
+// another was at work: whose that move is nobody knows. It stays, and is listed.
+func TestMergeMovedContested(t *testing.T) {
+	edited := numbered(map[int]string{8: "user"})
+	b := newBench(t)
+	m, o := b.open("s"), b.open("o")
+	b.write("a", numbered(nil))
+	b.initialize(m)
+	b.initialize(o)
+	b.turn(m, func() { b.remove("a"); b.write("b", numbered(nil)) })
+	b.write("b", edited)
+	b.start(m)
+	b.start(o)
+	b.remove("b")
+	b.write("c", edited)
+	b.end(o)
+	b.end(m)
+	r, err := m.RestoreFiles(t.Context(), &RestoreOptions{Target: "start", OnDirty: rollback.Merge})
+	if err != nil || r.IsComplete() {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if b.files()["c"] != edited {
+		t.Errorf("c: %q", b.files()["c"])
+	}
+}
+
+// A file that was made while another session was at work, and that somebody and a turn have
+// changed since, is listed as one of which nobody knows whose it is.
+func TestMergeMadeContested(t *testing.T) {
+	b := newBench(t)
+	m, o := b.open("s"), b.open("o")
+	b.initialize(m)
+	b.initialize(o)
+	b.start(m)
+	b.start(o)
+	b.write("a", revertText)
+	b.end(o)
+	b.end(m)
+	b.turn(o, func() { b.replace("a", "1", "o") })
+	b.turn(m, func() { b.replace("a", "3", "A") })
+	r, err := m.RestoreFiles(t.Context(), &RestoreOptions{Target: "start", OnDirty: rollback.Merge})
+	if err != nil || len(r.Conflicts) != 1 || r.Conflicts[0].Path != "a" || r.Conflicts[0].Why != "contested" {
+		t.Errorf("%+v, %v; want a conflict in a", r, err)
+	}
+	b.expectFiles(files{"a": "o\n-\n2\n-\nA\n"})
+}
+
+// A file that was changed while another session was at work, and that a turn has moved since:
+// where it was it does not come, as nobody knows whose it is, so it stays where it is.
+func TestMergeMovedFromContested(t *testing.T) {
+	text := numbered(nil)
+	b := newBench(t)
+	m, o := b.open("s"), b.open("o")
+	b.write("a", text)
+	b.initialize(m)
+	b.initialize(o)
+	b.start(m)
+	b.start(o)
+	b.write("a", numbered(map[int]string{3: "both"}))
+	b.end(o)
+	b.end(m)
+	b.turn(m, func() { b.remove("a"); b.write("b", numbered(map[int]string{3: "both"})) })
+	before := b.files()
+	for _, do := range []func() (*RestoreResult, error){
+		func() (*RestoreResult, error) {
+			return m.RestoreFiles(t.Context(), &RestoreOptions{Target: "start", OnDirty: rollback.Merge})
+		},
+		func() (*RestoreResult, error) {
+			return m.Revert(t.Context(), &RevertOptions{Turns: []string{"0", "1"}})
+		},
+	} {
+		if r, err := do(); err != nil || r.IsComplete() || !slices.Contains(r.Skipped, "b") {
+			t.Errorf("%+v, %v; want b to stay", r, err)
+		}
+		b.expectFiles(before)
+	}
+}
+
 // What was taken back of a window does not come with what a later one of the turn had found.
 func TestTheirsWithoutWindow(t *testing.T) {
 	text := numbered(nil)

@@ -514,6 +514,7 @@ type rulePath struct {
 	how  string // what becomes of conflicts, as a ruleRequest has it
 	gave string // text that others had a part in, and that was given up in a conflict
 	ever bool   // there was one
+	gone bool   // nothing is to be there
 }
 
 // A ruleStep leads from what is there of a change to what is to be there of it.
@@ -801,7 +802,7 @@ func (w *rules) plan(s *ruleSession, p string, to ruleSet, q ruleRequest) *ruleP
 		rp.left = rp.why
 	case known && (rp.why == "" || policy == "overwrite"):
 	default:
-		rp.text = rp.found
+		rp.gone, rp.text = known && rp.text == ruleNone, rp.found
 		for _, st := range s.steps(goes, comes, in, to) {
 			rp.step(st, merges)
 		}
@@ -1068,7 +1069,12 @@ func ruleInConflict(st ruleStep, ours, text string, line func(ours, theirs strin
 
 // settle ends merging: what is in conflict as a whole is as it was, and what no cut can say.
 func (rp *rulePath) settle() {
-	rp.part = rp.part && !slices.ContainsFunc(rp.steps, func(st ruleStep) bool { return st.half })
+	if rp.gone && rp.left == "changed-then-deleted" { // it was gone before it was made again
+		rp.left, rp.text = "", ruleNone
+	}
+	// Markers are written all the same: whoever resolves them is not the one who says what is in.
+	rp.part = rp.part && (rp.how == "markers" ||
+		!slices.ContainsFunc(rp.steps, func(st ruleStep) bool { return st.half }))
 	rp.pure = rp.pure && rp.gave == ""
 	if rp.left != "" && !rp.part {
 		rp.text = rp.found

@@ -1229,6 +1229,10 @@ var stories = []story{
 			st.undo("s") // it is gone already; turn 1 and turn 2 are in
 			st.turn("s", func() { st.put("q", storyText("R")) })
 			st.restore("s", "start")
+			if st.rules.merge { // to where there was none, which the user had made of it before
+				st.want("q", ruleNone)
+				return
+			}
 			st.wantAnswer("left", "q")
 			st.want("q", "R")
 		}},
