@@ -174,6 +174,8 @@ func TestMergeLineEnds(t *testing.T) {
 		{"a lone CR is text", "a\rb\n", "a\rb\r\n", "x\rb\n", "x\rb\r\n"},
 		{"converted, a CR before a CRLF", "a\nb\n", "a\nb\r\n", "\r\r\n", conflict},
 		{"converted, added at the start", "a\n", "a\r\n", "x\na\n", "x\r\na\r\n"},
+		{"a line with its end, beside an end", "a\nb\nc\nd\ne\n", "a\nX\r\nc\nd\ne\n", "a\r\nb\nc\nd\ny\n",
+			"a\r\nX\r\nc\nd\ny\n"},
 		{"converted, no end at the end", "a\nb", "a\r\nb", "a\nx", "a\r\nx"},
 	}
 	for _, tt := range tests {
