@@ -157,13 +157,13 @@ func TestRepairHere(t *testing.T) {
 // old one opens, and a clone has the same history.
 func TestAnew(t *testing.T) {
 	a, mem := newMachine(t), remotetest.NewMem()
-	repo, err := lines.Init(t.Context(), mem, asIs)
-	if err != nil {
+	if _, err := lines.Init(t.Context(), mem, asIs); err != nil {
 		t.Fatal(err)
 	}
 	a.turn("s1", "", func() { a.write("big", raw(rand.New(rand.NewPCG(2, 2)), 5<<20)) })
 	a.mustPush(mem)
-	if repo, err = openRepo(t.Context(), mem); err != nil {
+	repo, err := openRepo(t.Context(), mem)
+	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := repo.Rotate(t.Context(), asIs, [16]byte{1}); err != nil {
