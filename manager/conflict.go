@@ -198,7 +198,8 @@ func (x *restore) hintOnConflict(c *Conflict) string {
 		return ""
 	}
 	found := x.clashes[c.Path]
-	if found == nil || x.undoes != nil || x.opts.OnConflict == how || len(x.opts.Hunks) > 1 { // some may be done by then
+	isMany := len(x.opts.Hunks) > 1 // some may be done by then
+	if found == nil || x.undoes != nil || x.opts.OnConflict == how || isMany {
 		return ""
 	}
 	var turns []int

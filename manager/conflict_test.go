@@ -528,8 +528,8 @@ func TestMadeAgain(t *testing.T) {
 		b.undo(m)
 		b.expectFiles(files{"f": "f\n", "g": "new\n"})
 		b.replace("g", "new", "the user's")
-		if r, err = m.RestoreFiles(t.Context(), &RestoreOptions{Target: "start", OnDirty: rollback.Merge}); err != nil ||
-			len(r.Conflicts) != 1 {
+		r, err = m.RestoreFiles(t.Context(), &RestoreOptions{Target: "start", OnDirty: rollback.Merge})
+		if err != nil || len(r.Conflicts) != 1 {
 			t.Errorf("%s, and changed since: %+v, %v", c.name, r, err)
 		}
 		b.expectFiles(files{"f": "f\n", "g": "the user's\n"})

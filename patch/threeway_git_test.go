@@ -267,7 +267,8 @@ func (n *tally) String() string {
 	return fmt.Sprintf("%d cases: %d the same text, %d merged but for "+
 		"line ends (%d conflicts, git without CR %d); %d a conflict for both, %d of these the same "+
 		"text, %d conflicts of ours and %d of git's; %d a conflict for us alone, %d for git alone, %d not the same text",
-		n.cases, n.same, n.ends, n.endsOurs, n.endsGit, n.conflict, n.sameText, n.ours, n.git, n.onlyOurs, n.onlyGit, n.differ)
+		n.cases, n.same, n.ends, n.endsOurs, n.endsGit, n.conflict, n.sameText, n.ours, n.git,
+		n.onlyOurs, n.onlyGit, n.differ)
 }
 
 // TestMergeAgreesWithGit merges cases of five kinds as git merge-file does. Of the

@@ -115,7 +115,7 @@ func TestAgentTrace(t *testing.T) {
 	}
 	for _, want := range []string{`{"type":"unknown"},"ranges":[{"start_line":1,"end_line":1}]`,
 		`{"type":"ai","model_id":"anthropic/claude-opus-4-5"},"ranges":[{"start_line":2,"end_line":2}]`,
-		`{"type":"ai"},"ranges":[{"start_line":3,"end_line":3}]`,
+		`{"type":"ai","model_id":"` + strings.Repeat("m", 128) + `"},"ranges":[{"start_line":3,"end_line":3}]`,
 		`{"type":"mixed"},"ranges":[{"start_line":4,"end_line":4}]`,
 		`{"type":"human"},"ranges":[{"start_line":5,"end_line":5}]`} {
 		if !strings.Contains(text, want) {

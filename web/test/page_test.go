@@ -539,7 +539,8 @@ func TestSwitch(t *testing.T) {
 // delay has the answers come late whose address begins so; window.late counts those that have come.
 func (b *browser) delay(prefix string, ms int) {
 	b.Helper()
-	eval[bool](b, fmt.Sprintf(`(() => { window.real ??= window.fetch; window.late = 0; window.fetch = async (...args) => {
+	eval[bool](b, fmt.Sprintf(`(() => { window.real ??= window.fetch; window.late = 0
+		window.fetch = async (...args) => {
 		const r = await window.real(...args)
 		if (String(args[0]).startsWith(%q)) { await new Promise(go => setTimeout(go, %d)); window.late++ }
 		return r

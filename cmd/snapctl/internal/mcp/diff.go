@@ -380,7 +380,7 @@ func (r *Modified) text() string {
 type FileDiffArgs struct {
 	Path   string `json:"path" jsonschema:"the file, relative to the root"`
 	From   string `json:"from,omitempty" jsonschema:"revision of the old side; default start"`
-	To     string `json:"to,omitempty" jsonschema:"revision of the new side; default where the session's files stand now"`
+	To     string `json:"to,omitempty" jsonschema:"revision of the new side; default as the session stands now"`
 	Show   string `json:"show,omitempty" jsonschema:"what content has: diff (default), or all of the old or the new file"`
 	Cursor string `json:"cursor,omitempty" jsonschema:"nextCursor of the page before"`
 }

@@ -14,7 +14,7 @@ import (
 type HunksArgs struct {
 	Turn   string   `json:"turn,omitempty" jsonschema:"revision of the step whose own changes are wanted; default @, the newest step"`
 	From   string   `json:"from,omitempty" jsonschema:"in place of turn: revision of the old side; default start"`
-	To     string   `json:"to,omitempty" jsonschema:"in place of turn: revision of the new side; default where the session's files stand now"`
+	To     string   `json:"to,omitempty" jsonschema:"in place of turn: revision of the new side; default as the session stands now"`
 	Paths  []string `json:"paths,omitempty" jsonschema:"only these files, directories and globs, relative to the root"`
 	Lines  *LinesOf `json:"lines,omitempty" jsonschema:"in place of all these: lines of a file as it is now, of which the pieces are wanted that wrote them"`
 	Cursor string   `json:"cursor,omitempty" jsonschema:"nextCursor of the page before"`
