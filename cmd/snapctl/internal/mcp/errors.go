@@ -24,9 +24,15 @@ var toolHints = map[string]string{
 		"target \"@~1\".",
 	"redo nothing": "No undo is left to redo. Every state is still in reach: snapshot_list has the revisions " +
 		"for restore.",
+	"restore unknown":     unknownName,
+	"revert unknown":      unknownName,
 	"patch_undo unknown":  "Take the undoId from the answer of patch_apply.",
 	"snapshot_diff stale": "A file was changed while it was read: call again once, or with paths that leave it out.",
 }
+
+// unknownName is about all that restore and revert take by name.
+const unknownName = "Call snapshot_list: it has the revisions; or hunks, for the IDs of pieces, which are others as " +
+	"soon as the files are. Paths are relative to the root; snapshot_diff lists those that differ."
 
 const (
 	// maxError is how many bytes of an error are told, or of one refusal of many. It
