@@ -176,9 +176,14 @@ type driver struct {
 	quit bool
 }
 
-func start(t *testing.T, src Source, width, height int) *driver {
-	t.Setenv("TZ", "UTC")
+// TestMain has screens show the same times everywhere. It is set before there is any timer: those of
+// tests before read it.
+func TestMain(m *testing.M) {
 	time.Local = time.UTC
+	os.Exit(m.Run())
+}
+
+func start(t *testing.T, src Source, width, height int) *driver {
 	m := newModel(t.Context(), src, &Options{Title: "shop"})
 	m.now, m.wait = func() time.Time { return noon }, 0
 	d := &driver{t: t, m: m}
