@@ -129,6 +129,9 @@ func amountOf(all map[store.ID]cas.Stored, which func(store.ID) bool) (a Amount)
 // TestTally compares what a Tally says of random trees with what walking all of
 // them says.
 func TestTally(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine, of which the race detector has nothing to say")
+	}
 	r := testseed.Rand(t)
 	s := openStore(t, vfstest.NewMem())
 	w, err := s.Begin(t.Context())
