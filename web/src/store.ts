@@ -151,7 +151,7 @@ export async function show(f: Found) {
     const m = S.rows.find(m => m.rev === f.rev && f.rev || m.entryId === f.entryId && f.entryId)
     if (m) {
       set({ path: f.path, pane: 'diff' })
-      goTo = f.line
+      goTo = { at: keyOf(m), path: f.path, line: f.line }
       if (keyOf(m) === S.at) loadDiff()
       else select(keyOf(m))
       return
@@ -379,7 +379,7 @@ const isImage = (b: Uint8Array): string =>
   b[0] === 0x52 && b[1] === 0x49 && b[8] === 0x57 && b[9] === 0x45 ? 'image/webp' : ''
 
 let diffsAsked = 0, diffShown = 0 // numbers of questions: an answer does not take the place of a newer one
-let goTo = 0 // line at which the next file is to be shown, from 1; 0: at the first hunk
+let goTo: { at: string; path: string; line: number } | undefined // line at which a file is to be shown, from 1
 
 async function loadDiff() {
   const m = chosen()
@@ -408,7 +408,7 @@ async function loadDiff() {
     const mine = hunks.filter(h => h.path === path)
     if (isSame && S.diff.pieces.length > 0) {
       const pieces = S.diff.pieces.map((p, i) => ({ ...p, hunks: mine.filter(h => !h.window || h.window === i + 1) }))
-      return set({ diff: { ...S.diff, pieces, hunks: mine, loading: false }, ...(goTo > 0 ? { hunk: hunkAt(mine) } : {}) })
+      return set({ diff: { ...S.diff, pieces, hunks: mine, loading: false }, ...(isGoal(m, path) ? { hunk: hunkAt(m, path, mine) } : {}) })
     }
     const diff: DiffOf = { ...nothing, key, path, changes, hunks: mine }
     const isBinary = sides.some(s => s && s.subarray(0, 8000).includes(0))
@@ -427,7 +427,7 @@ async function loadDiff() {
       })
     }
     mustAgree(diff.pieces)
-    set({ diff, hunk: hunkAt(mine), said: `${path}: ${mine.length} hunks` })
+    set({ diff, hunk: hunkAt(m, path, mine), said: `${path}: ${mine.length} hunks` })
     requestAnimationFrame(() => performance.mark('diff'))
     loadBlame()
   } catch (e) {
@@ -496,10 +496,14 @@ export function goToOwner(o: BlameOwner) {
   else toast(o.session && o.session !== S.session ? `It is of session ${o.session}` : 'It is not in the list of this session', [], true)
 }
 
+// isGoal reports whether a line of a turn's file is to be shown; that of another may come before.
+const isGoal = (m: Moment, path: string) => goTo?.at === keyOf(m) && goTo.path === path
+
 // hunkAt returns the number of the hunk that is to be shown; -1: there is none.
-function hunkAt(hunks: Hunk[]): number {
-  const line = goTo - 1
-  goTo = 0
+function hunkAt(m: Moment, path: string, hunks: Hunk[]): number {
+  if (!isGoal(m, path)) return hunks.length === 0 ? -1 : 0
+  const line = goTo!.line - 1
+  goTo = undefined
   const at = hunks.findIndex(h => h.after[0] <= line && line < h.after[1])
   return at >= 0 || hunks.length === 0 ? at : 0
 }
