@@ -65,6 +65,9 @@ func (m *machine) damageThere(b remote.Backend) (keys []string) {
 // TestRepairThere changes bytes of each object of a small remote, and takes each away: a check names it, the store
 // that has put it mends it, and then all is there that was. The remote was pruned before, and has packs.
 func TestRepairThere(t *testing.T) {
+	if testing.Short() {
+		t.Skip("minutes under the race detector, which the tests of several writers cover")
+	}
 	rng := rand.New(rand.NewPCG(6, 6))
 	a, mem := newMachine(t), remotetest.NewMem()
 	a.write("big", noise(rng, 9<<20))
