@@ -36,11 +36,20 @@ func (a *absent) note(_ context.Context, _ *cas.Store, remote string, ids []stor
 
 var errLater = errors.New("it is fetched when no lock is held")
 
-// any returns an error if something was missed. nil stands for a restore that asks by itself.
-func (a *absent) any() error {
-	if a == nil {
+type absentKey struct{}
+
+// anyAbsent returns an error if a restore has missed something; nil, too, for one that is not asked
+// for by restoring, which gets an error right where it misses something.
+func anyAbsent(ctx context.Context) error {
+	a, ok := ctx.Value(absentKey{}).(*absent)
+	if !ok {
 		return nil
 	}
+	return a.any()
+}
+
+// any returns an error if something was missed.
+func (a *absent) any() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.err
@@ -59,9 +68,7 @@ func restoring[R any](
 	for {
 		missed := new(absent)
 		r, err := locked(ctx, m, what, func() (*R, error) {
-			m.absent = missed
-			defer func() { m.absent = nil }()
-			return fn(cas.WithFetcher(ctx, missed.note))
+			return fn(context.WithValue(cas.WithFetcher(ctx, missed.note), absentKey{}, missed))
 		})
 		if err == nil || missed.any() == nil {
 			return r, err

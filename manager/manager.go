@@ -117,7 +117,6 @@ type FileSnapshotManager struct {
 	mu      sync.Mutex       // guards the rest
 	file    *sessionlog.File // of Options.SessionFile
 	given   *session.Tree    // by RebuildIndex
-	absent  *absent          // what a restore misses; nil: none is under way
 	mayEnd  bool             // while it may end a turn of the session that no process holds
 	held    vfs.File         // locked while a turn is open here
 	records *history.Records

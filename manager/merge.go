@@ -97,11 +97,11 @@ func (x *restore) mergeAll(
 			}
 		}
 		// What is noted as missed is fetched, with what others need.
-		if err != nil && (!cas.IsPromised(err) || x.m.absent.any() == nil) {
+		if err != nil && (!cas.IsPromised(err) || anyAbsent(ctx) == nil) {
 			return false, fmt.Errorf("merge %q: %w", it.Path, err)
 		}
 	}
-	return again, x.m.absent.any()
+	return again, anyAbsent(ctx)
 }
 
 // A lostStep is the error of mergeSteps where the store has lost what a step is made of,

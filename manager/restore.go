@@ -494,7 +494,7 @@ func (x *restore) plan(ctx context.Context) (*livedir.Plan, error) {
 	}
 	plan, err := x.newPlan(ctx, &x.aim, opts)
 	if err == nil {
-		err = x.m.absent.any() // some may be what a merge, or a comparison, went without
+		err = anyAbsent(ctx) // some may be what a merge, or a comparison, went without
 	}
 	if err != nil {
 		return nil, err
