@@ -78,23 +78,18 @@ func (l *lab) worktrees(ctx context.Context, n int) ([]string, error) {
 	if err := os.MkdirAll(repo, 0o777); err != nil {
 		return nil, err
 	}
-	git := func(args ...string) error {
-		_, _, err := execute(ctx, repo, nil, append([]string{"git", "-c", "gc.auto=0", "-c", "user.name=bench",
-			"-c", "user.email=bench@localhost"}, args...)...)
-		return err
-	}
 	if _, _, err := execute(ctx, "", nil, "cp", "-a", l.tree+"/.", repo); err != nil {
 		return nil, err
 	}
 	for _, args := range [][]string{{"init", "-q", "--template="}, {"add", "-A"}, {"commit", "-q", "-m", "all"}} {
-		if err := git(args...); err != nil {
+		if _, _, err := git(ctx, repo, nil, args...); err != nil {
 			return nil, err
 		}
 	}
 	dirs := []string{repo}
 	for i := 1; i < n; i++ {
 		dir := filepath.Join(l.tmp, "agents", fmt.Sprint("tree", i))
-		if err := git("worktree", "add", "-q", "--detach", dir); err != nil {
+		if _, _, err := git(ctx, repo, nil, "worktree", "add", "-q", "--detach", dir); err != nil {
 			return nil, err
 		}
 		dirs = append(dirs, dir)

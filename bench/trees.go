@@ -187,7 +187,12 @@ func (l *lab) releases(ctx context.Context, args ...string) (usage, []byte, erro
 func (l *lab) gitBeside(ctx context.Context, repo string, args ...string) (usage, []byte, error) {
 	env := append(os.Environ(), "GIT_DIR="+filepath.Join(l.tmp, repo), "GIT_WORK_TREE="+l.tree,
 		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
-	return execute(ctx, l.tree, env, append([]string{"git", "-c", "gc.auto=0", "-c", "user.name=bench", "-c",
+	return git(ctx, l.tree, env, args...)
+}
+
+// git runs git in a directory, as whoever this is.
+func git(ctx context.Context, dir string, env []string, args ...string) (usage, []byte, error) {
+	return execute(ctx, dir, env, append([]string{"git", "-c", "gc.auto=0", "-c", "user.name=bench", "-c",
 		"user.email=bench@localhost"}, args...)...)
 }
 
