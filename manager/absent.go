@@ -15,76 +15,93 @@ import (
 	"github.com/boocode/filestore/tree"
 )
 
-// This file has restores ask remotes for what they miss while they hold no lock: a turn that
-// begins meanwhile waits for no network.
+// This file has restores and queries ask remotes for what they miss while they hold no lock: a turn
+// that begins or ends meanwhile waits for no network.
 
-// An absent is what a restore has missed, as remotes have it.
+// An absent is what was missed, as remotes have it.
 type absent struct {
-	mu  sync.Mutex // guards the rest
+	mu  sync.Mutex // guards ids
 	ids []store.ID
-	err error // that says so; nil: nothing was missed
 }
 
-// note is a [cas.Fetcher] that fetches nothing.
-func (a *absent) note(_ context.Context, _ *cas.Store, remote string, ids []store.ID) error {
+func (a *absent) note(ids []store.ID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.ids = append(a.ids, ids...)
-	a.err = &cas.PromisedError{Remote: remote, Err: errLater}
-	return errLater
 }
 
-var errLater = errors.New("it is fetched when no lock is held")
+// take returns what was missed, each once, in order.
+func (a *absent) take() []store.ID {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	slices.SortFunc(a.ids, func(a, b store.ID) int { return bytes.Compare(a[:], b[:]) })
+	return slices.Compact(a.ids)
+}
 
 type absentKey struct{}
 
-// anyAbsent returns an error if a restore has missed something; nil, too, for one that is not asked
-// for by restoring, which gets an error right where it misses something.
+var errAbsent = errors.New("it is at a remote, and is fetched when no lock is held")
+
+// anyAbsent returns an error if something was missed under a context of without.
 func anyAbsent(ctx context.Context) error {
-	a, ok := ctx.Value(absentKey{}).(*absent)
-	if !ok {
-		return nil
+	if a, ok := ctx.Value(absentKey{}).(*absent); ok && len(a.take()) > 0 {
+		return errAbsent
 	}
-	return a.any()
+	return nil
 }
 
-// any returns an error if something was missed.
-func (a *absent) any() error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.err
-}
-
-// maxAsked is how often one content is fetched for a restore: an eviction may take it away before
-// it was used.
+// maxAsked is how often one content is fetched for a restore or a query: an eviction may take it
+// away before it was used.
 const maxAsked = 3
 
-// restoring calls fn as locked does. What it misses is fetched without the lock, and then fn
-// begins anew, until it misses nothing: the files may be others by then.
-func restoring[R any](
-	ctx context.Context, m *FileSnapshotManager, what string, fn func(context.Context) (*R, error),
-) (*R, error) {
+// without calls fn, which locks, with a context under which nothing is fetched. What it has missed
+// when it fails is fetched then, and fn begins anew, until it misses nothing: the files may be
+// others by then.
+func without[R any](
+	ctx context.Context, s *cas.Store, what string, fn func(context.Context) (R, error),
+) (none R, err error) {
 	asked := make(map[store.ID]int)
 	for {
 		missed := new(absent)
-		r, err := locked(ctx, m, what, func() (*R, error) {
-			return fn(context.WithValue(cas.WithFetcher(ctx, missed.note), absentKey{}, missed))
-		})
-		if err == nil || missed.any() == nil {
-			return r, err
+		r, err := fn(context.WithValue(cas.WithoutFetcher(ctx, missed.note), absentKey{}, missed))
+		if err == nil {
+			return r, nil
 		}
-		slices.SortFunc(missed.ids, func(a, b store.ID) int { return bytes.Compare(a[:], b[:]) })
-		ids := slices.DeleteFunc(slices.Compact(missed.ids), func(id store.ID) bool {
+		ids := slices.DeleteFunc(missed.take(), func(id store.ID) bool {
 			asked[id]++
 			return asked[id] > maxAsked
 		})
 		if len(ids) == 0 {
 			return r, err
 		}
-		if err := m.store.Prefetch(ctx, ids); err != nil {
-			return nil, fmt.Errorf("%s: %w", what, err)
+		if err := s.Prefetch(ctx, ids); err != nil {
+			return none, fmt.Errorf("%s: %w", what, err)
 		}
 	}
+}
+
+// restoring is locked, and nothing is fetched under the lock: see without.
+func restoring[R any](
+	ctx context.Context, m *FileSnapshotManager, what string, fn func(context.Context) (*R, error),
+) (*R, error) {
+	return without(ctx, m.store, what, func(ctx context.Context) (*R, error) {
+		return locked(ctx, m, what, func() (*R, error) { return fn(ctx) })
+	})
+}
+
+// asking calls fn while it holds mu, and nothing is fetched meanwhile: see without.
+func asking[R any](
+	ctx context.Context, m *FileSnapshotManager, what string, fn func(context.Context) (R, error),
+) (R, error) {
+	return without(ctx, m.store, what, func(ctx context.Context) (r R, err error) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		defer annotate(&err, "%s", what)
+		if r, err = fn(ctx); err == nil {
+			err = anyAbsent(ctx) // an answer may have gone without
+		}
+		return r, err
+	})
 }
 
 // wantContents misses what of wants is not here.

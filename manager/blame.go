@@ -97,17 +97,13 @@ const (
 // too large, or no file, [store.ErrForgotten] if it was forgotten; others are those of
 // [FileSnapshotManager.Resolve].
 func (m *FileSnapshotManager) Blame(ctx context.Context, opts *BlameOptions) (*Blame, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	path, err := opts.check(m)
-	var b *Blame
-	if err == nil {
-		b, err = m.blame(ctx, path, opts)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("blame: %w", err)
-	}
-	return b, nil
+	return asking(ctx, m, "blame", func(ctx context.Context) (*Blame, error) {
+		path, err := opts.check(m)
+		if err != nil {
+			return nil, err
+		}
+		return m.blame(ctx, path, opts)
+	})
 }
 
 // check returns the path that is asked about.

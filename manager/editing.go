@@ -82,13 +82,13 @@ func hashOf(e *tree.Entry) string {
 // run runs an edit, by its name for people. prepare reads files and says what becomes
 // of them.
 func (e *editing) run(what string, prepare func() ([]patch.FileResult, error)) (*EditResult, error) {
-	return locked(e.ctx, e.m, what, func() (*EditResult, error) {
-		var err error
+	return restoring(e.ctx, e.m, what, func(ctx context.Context) (_ *EditResult, err error) {
+		e.ctx = ctx
 		if e.root, err = e.m.openRoot(); err != nil {
 			return nil, err
 		}
 		defer e.root.Close()
-		e.dirs, e.modes = make(map[string]*editDir), make(map[string]tree.Mode)
+		e.files, e.dirs, e.modes = nil, make(map[string]*editDir), make(map[string]tree.Mode)
 		if err := e.m.withTurns(e.ctx, func(t *history.Turns) error { return e.runLocked(t, prepare) }); err != nil {
 			return nil, err
 		}

@@ -32,10 +32,11 @@ type FileRange struct {
 // that was there and left out, by a rule or a limit, matches [ErrUnknown], and so does
 // one that git's sparse checkout had taken out at one of the points. One that was
 // forgotten is shown as binary, without content.
-func (m *FileSnapshotManager) FileDiff(ctx context.Context, r *FileRange) (info *FileDiffInfo, err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	defer annotate(&err, "file diff")
+func (m *FileSnapshotManager) FileDiff(ctx context.Context, r *FileRange) (*FileDiffInfo, error) {
+	return asking(ctx, m, "file diff", func(ctx context.Context) (*FileDiffInfo, error) { return m.fileDiff(ctx, r) })
+}
+
+func (m *FileSnapshotManager) fileDiff(ctx context.Context, r *FileRange) (*FileDiffInfo, error) {
 	path, err := m.relative(r.Path)
 	if err != nil {
 		return nil, err
@@ -69,7 +70,7 @@ func (m *FileSnapshotManager) FileDiff(ctx context.Context, r *FileRange) (info 
 	if old.entry == nil && new.entry == nil {
 		return nil, nil
 	}
-	info = &FileDiffInfo{Path: path, PathBytes: words.BytesUnlessText(path)}
+	info := &FileDiffInfo{Path: path, PathBytes: words.BytesUnlessText(path)}
 	info.OldContent, info.OldHash, info.OldMode, info.OldBytes = old.show(r.Bytes)
 	info.NewContent, info.NewHash, info.NewMode, info.NewBytes = new.show(r.Bytes)
 	info.Binary = old.isBinary() || new.isBinary()

@@ -100,10 +100,11 @@ type Hunk struct {
 // Hunks lists the pieces of a change, each with what would come of taking it back now.
 //
 // Errors are those of [FileSnapshotManager.Resolve], and [ErrOutside].
-func (m *FileSnapshotManager) Hunks(ctx context.Context, r *HunkRange) (list *HunkList, err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	defer annotate(&err, "hunks")
+func (m *FileSnapshotManager) Hunks(ctx context.Context, r *HunkRange) (*HunkList, error) {
+	return asking(ctx, m, "hunks", func(ctx context.Context) (*HunkList, error) { return m.hunks(ctx, r) })
+}
+
+func (m *FileSnapshotManager) hunks(ctx context.Context, r *HunkRange) (list *HunkList, err error) {
 	r = cmp.Or(r, new(HunkRange))
 	after, n, err := r.cursor()
 	if err != nil {

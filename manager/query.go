@@ -138,10 +138,13 @@ type ModifiedFiles struct {
 // of them added is deleted.
 //
 // Errors are those of [FileSnapshotManager.Resolve].
-func (m *FileSnapshotManager) ModifiedFiles(ctx context.Context, r *Range) (answer *ModifiedFiles, err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	defer annotate(&err, "modified files")
+func (m *FileSnapshotManager) ModifiedFiles(ctx context.Context, r *Range) (*ModifiedFiles, error) {
+	return asking(ctx, m, "modified files", func(ctx context.Context) (*ModifiedFiles, error) {
+		return m.modifiedFiles(ctx, r)
+	})
+}
+
+func (m *FileSnapshotManager) modifiedFiles(ctx context.Context, r *Range) (*ModifiedFiles, error) {
 	r = cmp.Or(r, new(Range))
 	after, err := base64.StdEncoding.DecodeString(r.Cursor)
 	if err != nil || r.Limit < 0 {
@@ -157,7 +160,7 @@ func (m *FileSnapshotManager) ModifiedFiles(ctx context.Context, r *Range) (answ
 		}
 		return -1
 	})
-	answer = &ModifiedFiles{Files: list[skip:]}
+	answer := &ModifiedFiles{Files: list[skip:]}
 	if r.Limit > 0 && len(answer.Files) > r.Limit {
 		answer.Files = answer.Files[:r.Limit]
 		answer.NextCursor = base64.StdEncoding.EncodeToString([]byte(diffs[skip+r.Limit-1].Path))

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/hunks"
 	"github.com/boocode/filestore/internal/standing"
@@ -194,7 +195,7 @@ func (m *FileSnapshotManager) restoredFiles(ctx context.Context, restores []*rec
 }
 
 // hunksOf says in brackets at how many places two states of a file differ; "" for what is
-// no text, long, or not there any more.
+// no text, long, not there any more, or at a remote: a turn does not wait for that.
 func (m *FileSnapshotManager) hunksOf(ctx context.Context, path string, old, now *tree.Entry) (string, error) {
 	var states [2]hunks.State
 	for i, e := range []*tree.Entry{old, now} {
@@ -202,8 +203,8 @@ func (m *FileSnapshotManager) hunksOf(ctx context.Context, path string, old, now
 			return "", nil
 		}
 		var err error
-		states[i], err = m.hunkState(ctx, path, e)
-		if _, err := lost(err); err != nil {
+		states[i], err = m.hunkState(cas.WithoutFetcher(ctx, nil), path, e)
+		if _, err := lost(err); err != nil && !cas.IsPromised(err) {
 			return "", err
 		}
 		if err != nil || !states[i].IsText() {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/store"
@@ -64,17 +65,17 @@ func (o *look) putTitle(r *record, t *history.OpenTurn) (err error) {
 }
 
 // title returns the title of a turn. One that is lost costs nothing but itself: it is
-// "" then, and a warning is logged.
+// "" then, and a warning is logged. No lock is held for a remote that may have it.
 func (m *FileSnapshotManager) title(ctx context.Context, r *record) string {
 	if r.Pruned || r.Note.IsZero() {
 		return ""
 	}
 	var note titleNote
-	b, err := m.store.Get(ctx, object.Blob, r.Note)
+	b, err := m.store.Get(cas.WithoutFetcher(ctx, nil), object.Blob, r.Note)
 	if err == nil {
 		err = json.Unmarshal(b, &note)
 	}
-	if err != nil && !errors.Is(err, store.ErrForgotten) && ctx.Err() == nil {
+	if err != nil && !errors.Is(err, store.ErrForgotten) && !cas.IsPromised(err) && ctx.Err() == nil {
 		m.log.Warn(fmt.Sprintf("what turn %d was for is lost", r.Facts.Turn), "session", r.Session, "err", err)
 	}
 	return note.Title

@@ -54,7 +54,20 @@ type fetcherKey struct{}
 
 // WithFetcher has what is promised be fetched when it is read.
 func WithFetcher(ctx context.Context, f Fetcher) context.Context {
-	return context.WithValue(ctx, fetcherKey{}, f)
+	return context.WithValue(ctx, fetcherKey{}, fetching{fetch: f})
+}
+
+// WithoutFetcher has what is promised be missing when it is read, and note be called with what is;
+// nil: nobody wants to know. It is for who holds a lock: that waits for no network, nor for others
+// who do.
+func WithoutFetcher(ctx context.Context, note func([]store.ID)) context.Context {
+	return context.WithValue(ctx, fetcherKey{}, fetching{note: note})
+}
+
+// A fetching is what is done about what is promised.
+type fetching struct {
+	fetch Fetcher // nil: nothing is fetched
+	note  func([]store.ID)
 }
 
 // A PromisedPack is a pack of a remote, as docs/reference/format-remote.md §6 names it.
@@ -412,26 +425,32 @@ func (s *Store) fetched(ctx context.Context, id store.ID, err error, again func(
 // fetch brings objects that a remote has promised. One goroutine does so at a time: what the
 // others wait for may come with it.
 func (s *Store) fetch(ctx context.Context, remote string, ids []store.ID) error {
-	s.promised.fetching.Lock()
-	defer s.promised.fetching.Unlock()
-	ids = slices.DeleteFunc(slices.Clone(ids), func(id store.ID) bool {
+	isHere := func(id store.ID) bool {
 		ok, err := s.hasOrForgot(id)
 		return ok && err == nil
-	})
-	if len(ids) == 0 {
+	}
+	if ids = slices.DeleteFunc(slices.Clone(ids), isHere); len(ids) == 0 {
 		return nil
 	}
-	f, _ := ctx.Value(fetcherKey{}).(Fetcher)
-	if f == nil {
-		return &PromisedError{Remote: remote, Err: errors.New("nothing here knows how to ask it")}
+	do, _ := ctx.Value(fetcherKey{}).(fetching)
+	if do.fetch == nil {
+		if do.note != nil {
+			do.note(ids)
+		}
+		return &PromisedError{Remote: remote, Err: errors.New("nothing here asks it")}
+	}
+	s.promised.fetching.Lock()
+	defer s.promised.fetching.Unlock()
+	if ids = slices.DeleteFunc(ids, isHere); len(ids) == 0 {
+		return nil
 	}
 	var err error
 	if !s.readOnly {
-		err = f(ctx, s, remote, ids)
+		err = do.fetch(ctx, s, remote, ids)
 	} else if w, oerr := OpenFS(ctx, s.fsys, &Options{Logger: s.log}); oerr != nil {
 		err = oerr
 	} else { // what was fetched is kept, whatever it is for
-		if err = errors.Join(f(ctx, w, remote, ids), w.Close()); err == nil {
+		if err = errors.Join(do.fetch(ctx, w, remote, ids), w.Close()); err == nil {
 			return errors.Join(s.refresh(), s.load())
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"testing"
 
 	"github.com/zeebo/blake3"
@@ -118,5 +119,44 @@ func TestPrefetchChunks(t *testing.T) {
 	}
 	if got, err := to.Get(t.Context(), object.Blob, id); err != nil || !bytes.Equal(got, big) {
 		t.Errorf("%d bytes, %v", len(got), err)
+	}
+}
+
+// TestWithoutFetcher reads what is promised for who waits for nobody, while another waits for the remote: it is told
+// what is missing at once.
+func TestWithoutFetcher(t *testing.T) {
+	s := openMem(t, vfstest.NewMem())
+	if err := errors.Join(s.FS().Mkdir("remotes", 0o700), s.FS().Mkdir("remotes/team", 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	id := object.Hash(object.Blob, []byte("there"))
+	if err := s.AddPromises(t.Context(), "team", []PromisedPack{{Generation: 1}},
+		map[store.ID]PromisedPlace{id: {Off: 16}}); err != nil {
+		t.Fatal(err)
+	}
+	asked, answer, done := make(chan bool), make(chan bool), make(chan error)
+	ctx := WithFetcher(t.Context(), func(context.Context, *Store, string, []store.ID) error {
+		close(asked)
+		<-answer
+		return errors.New("it went away")
+	})
+	go func() {
+		_, err := s.Get(ctx, object.Blob, id)
+		done <- err
+	}()
+	<-asked
+	var missed []store.ID
+	note := func(ids []store.ID) { missed = append(missed, ids...) }
+	for _, f := range []func([]store.ID){note, nil} {
+		if _, err := s.Get(WithoutFetcher(ctx, f), object.Blob, id); !IsPromised(err) {
+			t.Errorf("read without waiting: %v", err)
+		}
+	}
+	if !slices.Equal(missed, []store.ID{id}) {
+		t.Errorf("missed %v, want %v", missed, id)
+	}
+	close(answer)
+	if err := <-done; !IsPromised(err) {
+		t.Errorf("read of who waits: %v", err)
 	}
 }

@@ -460,26 +460,84 @@ func (b *hanging) Get(ctx context.Context, key string, off, n int64) ([]byte, er
 	return b.Backend.Get(ctx, key, off, n)
 }
 
-// TestTurnBesideFetch begins and ends turns while restores wait for a remote that does not answer: none waits for
-// it. When it answers, the restores do what was asked, on the files as they are then.
+// restoringAs returns what a restore does, of which all has to be done.
+func restoringAs(
+	do func(context.Context, *manager.FileSnapshotManager) (*manager.RestoreResult, error),
+) func(context.Context, *manager.FileSnapshotManager) error {
+	return func(ctx context.Context, x *manager.FileSnapshotManager) error {
+		r, err := do(ctx, x)
+		if err == nil && !r.IsComplete() {
+			err = fmt.Errorf("it is not complete: %+v", r)
+		}
+		return err
+	}
+}
+
+// queries ask for contents that are at a remote. All but find hold a lock while they read.
+var queries = map[string]func(context.Context, *manager.FileSnapshotManager) error{
+	"diff": func(ctx context.Context, x *manager.FileSnapshotManager) error {
+		d, err := x.FileDiff(ctx, &manager.FileRange{Path: "text", From: "turn:0", To: "turn:1"})
+		if err == nil && !strings.Contains(d.UnifiedDiff, "-three 0\n+three 1\n") {
+			err = fmt.Errorf("diff: %q", d.UnifiedDiff)
+		}
+		return err
+	},
+	"blame": func(ctx context.Context, x *manager.FileSnapshotManager) error {
+		b, err := x.Blame(ctx, &manager.BlameOptions{Path: "text", Rev: "turn:2"})
+		if err == nil && (b.Lines != 5 || len(b.Ranges) < 2) {
+			err = fmt.Errorf("blame: %+v", b)
+		}
+		return err
+	},
+	"hunks": func(ctx context.Context, x *manager.FileSnapshotManager) error {
+		l, err := x.Hunks(ctx, &manager.HunkRange{Turns: []string{"turn:1"}, Paths: []string{"text"}})
+		if err == nil && len(l.Hunks) != 1 {
+			err = fmt.Errorf("hunks: %+v", l)
+		}
+		return err
+	},
+	"find": func(ctx context.Context, x *manager.FileSnapshotManager) error {
+		n := 0
+		for _, err := range x.Find(ctx, &manager.FindOptions{Text: "three 0"}) {
+			if err != nil {
+				return err
+			}
+			n++
+		}
+		if n == 0 {
+			return errors.New("find: nothing was found")
+		}
+		return nil
+	},
+}
+
+// TestTurnBesideFetch begins and ends turns while restores and queries wait for a remote that does not answer: none
+// waits for it. When it answers, the restores do what was asked, on the files as they are then, and the queries say
+// what they are to say.
 func TestTurnBesideFetch(t *testing.T) {
 	a, mem := hasLeft(t)
 	if _, err := a.evict(mem); err != nil {
 		t.Fatal(err)
 	}
-	a.write("text", "zero\none\ntwo\nthree 1\nfour\nfive, changed\n") // by the user: what goes is merged
-	for _, what := range []struct {
+	type task struct {
 		name string
-		do   func(context.Context, *manager.FileSnapshotManager) (*manager.RestoreResult, error)
+		do   func(context.Context, *manager.FileSnapshotManager) error
 		want string // in text
-	}{
-		{"revert", func(ctx context.Context, x *manager.FileSnapshotManager) (*manager.RestoreResult, error) {
+	}
+	const now = "zero\none\ntwo\nthree 1\nfour\nfive, changed\n"
+	a.write("text", now) // by the user: what goes is merged
+	tasks := []task{
+		{"revert", restoringAs(func(ctx context.Context, x *manager.FileSnapshotManager) (*manager.RestoreResult, error) {
 			return x.Revert(ctx, &manager.RevertOptions{Turns: []string{"turn:1"}, Paths: []string{"text"}})
-		}, "zero\none\ntwo\nthree 0\nfour\nfive, changed\n"},
-		{"restore", func(ctx context.Context, x *manager.FileSnapshotManager) (*manager.RestoreResult, error) {
+		}), "zero\none\ntwo\nthree 0\nfour\nfive, changed\n"},
+		{"restore", restoringAs(func(ctx context.Context, x *manager.FileSnapshotManager) (*manager.RestoreResult, error) {
 			return x.RestoreFiles(ctx, &manager.RestoreOptions{Target: "turn:0", Exact: true})
-		}, "one\ntwo\nthree 0\nfour\nfive\n"},
-	} {
+		}), "one\ntwo\nthree 0\nfour\nfive\n"},
+	}
+	for name, do := range queries {
+		tasks = append(tasks, task{name, do, now})
+	}
+	for _, what := range tasks {
 		t.Run(what.name, func(t *testing.T) {
 			m, dir := a.copyOf(), t.TempDir()
 			if err := os.CopyFS(dir, os.DirFS(a.dir)); err != nil {
@@ -494,19 +552,13 @@ func TestTurnBesideFetch(t *testing.T) {
 			x := m.open("s1")
 			defer x.Close()
 			done := make(chan error)
-			go func() {
-				r, err := what.do(fetching(t, b), x)
-				if err == nil && !r.IsComplete() {
-					err = fmt.Errorf("it is not complete: %+v", r)
-				}
-				done <- err
-			}()
+			go func() { done <- what.do(fetching(t, b), x) }()
 			select {
 			case <-b.asked:
 			case err := <-done:
 				t.Fatalf("it ended without the remote: %v, %q", err, m.files()["text"])
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // not for ever if it waits
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // not for ever if it waits
 			defer cancel()
 			y := m.open("other")
 			defer y.Close()
