@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"iter"
 	"maps"
@@ -189,6 +190,7 @@ func (sum *Summary) Between(refs []KeyRef, from, to uint64) iter.Seq[RecordRef] 
 type closedSegment struct {
 	Sum     *Summary
 	content []byte // nil: not read, or dropped since
+	alone   int    // records that were read without the rest
 }
 
 // olderSegment returns what is known of a segment that others have followed.
@@ -238,6 +240,16 @@ const keepContents = 2
 // snapshotAt reads one record of a closed segment.
 func (j *Journal) snapshotAt(seg uint64, ref RecordRef) (*store.Snapshot, error) {
 	c := j.Older[seg]
+	if c.content == nil && c.alone < maxAlone {
+		c.alone++
+		f, ok, err := j.frameAt(seg, int64(ref.Off))
+		if err != nil {
+			return nil, err
+		}
+		if ok && f.Kind == FrameSnapshot && f.Seq == ref.Seq {
+			return ParseSnapshot(f)
+		}
+	}
 	if c.content == nil {
 		b, err := vfs.ReadFile(j.Fsys, layout.SegmentName(seg))
 		if err != nil {
@@ -255,6 +267,29 @@ func (j *Journal) snapshotAt(seg uint64, ref RecordRef) (*store.Snapshot, error)
 		}
 	}
 	return nil, errStale
+}
+
+// Who asks for the newest record of a session wants one of a segment; who asks for a few more than
+// maxAlone follows a line, and reads the segment once. aloneSize holds a record but for long ones.
+const (
+	maxAlone  = 4
+	aloneSize = 4 << 10
+)
+
+// frameAt reads one frame of a segment; not ok: it is none, or is longer than aloneSize.
+func (j *Journal) frameAt(seg uint64, off int64) (frame Frame, ok bool, err error) {
+	f, err := j.Fsys.OpenFile(layout.SegmentName(seg), os.O_RDONLY, 0)
+	if err != nil {
+		return Frame{}, false, err
+	}
+	defer f.Close()
+	b := make([]byte, aloneSize)
+	n, err := f.ReadAt(b, off)
+	if err != nil && err != io.EOF {
+		return Frame{}, false, err
+	}
+	frame, ok = ParseFrame(b[:n])
+	return frame, ok, nil
 }
 
 // errStale: a summary names a record that is not there. The segment was
