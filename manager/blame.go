@@ -136,11 +136,12 @@ func (m *FileSnapshotManager) blame(ctx context.Context, path string, opts *Blam
 		return nil, err
 	}
 	answer := &Blame{Path: path, PathBytes: words.BytesUnlessText(path), Rev: rev, Lines: b.end.Lines.Count(),
-		Ranges: []BlameRange{}, Text: b.end.Text, Head: b.head}
+		Text: b.end.Text, Head: b.head}
 	first, last, err := opts.within(path, answer.Lines)
 	if err != nil {
 		return nil, err
 	}
+	answer.Ranges = make([]BlameRange, 0, min(len(b.end.Lines), last-first+1))
 	line := 1
 	for _, r := range b.end.Lines {
 		start, end := max(line, first), min(line+r.Lines-1, last)

@@ -72,7 +72,7 @@ func (h *blameHistoryOf) line() string {
 	return fmt.Sprintf("line %d of %d\n", h.rnd.IntN(1e6), h.rnd.IntN(1e4))
 }
 
-// edit changes a few lines, and lets the file grow.
+// edit changes a few lines. The file stays about as long as it is.
 func (h *blameHistoryOf) edit() {
 	for range 1 + h.rnd.IntN(3) {
 		at := h.rnd.IntN(len(h.lines) - 3)
@@ -80,7 +80,7 @@ func (h *blameHistoryOf) edit() {
 		for range h.rnd.IntN(4) {
 			come = append(come, h.line())
 		}
-		h.lines = slices.Replace(h.lines, at, at+h.rnd.IntN(2), come...)
+		h.lines = slices.Replace(h.lines, at, at+h.rnd.IntN(4), come...)
 	}
 	h.versions++
 }
@@ -129,9 +129,9 @@ func (h *blameHistoryOf) warm() {
 	if k == nil {
 		h.Fatal("nothing is kept")
 	}
-	runs := len(k.Versions[len(k.Versions)-1].Lines)
+	lines, _ := k.Versions[len(k.Versions)-1].Lines(len(k.Owners))
 	h.Logf("in an engine, processor, medians of 50: again %v, with one more version %v", median(again), median(more))
-	h.Logf("%d versions of %d runs are kept", len(k.Versions), runs)
+	h.Logf("%d versions of %d runs and %d owners are kept", len(k.Versions), len(lines), len(k.Owners))
 }
 
 // process measures the command, and one that does nothing.

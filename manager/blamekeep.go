@@ -7,8 +7,8 @@ import (
 	"github.com/boocode/filestore/internal/cas"
 )
 
-// maxKeptRuns bounds what is kept of a file, in runs of about four bytes each.
-const maxKeptRuns = 256 << 10
+// maxKept bounds what is kept of a file, in bytes of runs, of which each has about four.
+const maxKept = 1 << 20
 
 // read returns what is kept of a path, nil if that does not do.
 func (b *blaming) read(ctx context.Context, path string) *blame.File {
@@ -31,8 +31,12 @@ func (b *blaming) keep(ctx context.Context, kept *blame.File) {
 	if m.opts.ReadOnly && cas.CheckOwner(m.StoreDir()) != nil { // another user's store is only looked at
 		return
 	}
-	f := b.file(ctx, kept)
-	if f == nil || kept != nil && f.Seq == kept.Seq {
+	upTo := b.settled(ctx)
+	if upTo == nil || kept != nil && upTo.Seq == kept.Seq {
+		return
+	}
+	f := b.file(ctx, kept, upTo)
+	if f == nil {
 		return
 	}
 	err := f.Write(ctx, m.store.FS(), m.place(), func() (bool, error) {
@@ -44,17 +48,18 @@ func (b *blaming) keep(ctx context.Context, kept *blame.File) {
 	}
 }
 
-// file returns what is to be kept, nil if that is nothing.
-func (b *blaming) file(ctx context.Context, kept *blame.File) *blame.File {
-	upTo := b.settled(ctx)
-	if upTo == nil {
-		return nil
-	}
+// file returns what is to be kept of all that happened up to a record, nil if that is nothing.
+func (b *blaming) file(ctx context.Context, kept *blame.File, upTo *record) *blame.File {
 	f := &blame.File{Store: b.m.store.ID(), Epoch: b.epoch, Path: b.path, Seq: upTo.Seq, Tree: upTo.Tree}
+	n := &blameNumbers{b, f, make(map[int]int)}
+	if kept != nil { // what is kept has the numbers that it had
+		for i := range kept.Owners {
+			n.of(ctx, i)
+		}
+	}
 	if len(b.versions) > 0 && b.versions[0].mo == nil { // the newest of those that are kept
 		f.Versions = append(f.Versions, kept.Versions...)
 	}
-	runs := 0
 	for i := range b.versions {
 		v := &b.versions[i]
 		lines, ok := b.lines[i]
@@ -62,7 +67,7 @@ func (b *blaming) file(ctx context.Context, kept *blame.File) *blame.File {
 			continue
 		}
 		if ok {
-			f.Versions = append(f.Versions, blame.Kept{Seq: v.mo.Seq(), Path: v.path, Blob: v.entry.ID, Lines: lines})
+			f.Versions = append(f.Versions, blame.Keep(v.mo.Seq(), v.path, v.entry.ID, n.ofAll(ctx, lines)))
 		} else {
 			f.Versions = nil // only those behind it follow one another
 		}
@@ -70,8 +75,9 @@ func (b *blaming) file(ctx context.Context, kept *blame.File) *blame.File {
 	if n := len(f.Versions) - keptVersions; n > 0 {
 		f.Versions = f.Versions[n:]
 	}
+	size := 0
 	for i := len(f.Versions) - 1; i >= 0; i-- {
-		if runs += len(f.Versions[i].Lines); runs > maxKeptRuns {
+		if size += f.Versions[i].Size(); size > maxKept {
 			f.Versions = f.Versions[i+1:]
 			break
 		}
@@ -79,8 +85,33 @@ func (b *blaming) file(ctx context.Context, kept *blame.File) *blame.File {
 	if len(f.Versions) == 0 {
 		return nil
 	}
-	b.number(ctx, f)
+	f.Compact()
 	return f
+}
+
+// blameNumbers gives the origins of what is to be kept their numbers.
+type blameNumbers struct {
+	*blaming
+	f       *blame.File
+	numbers map[int]int
+}
+
+func (n *blameNumbers) of(ctx context.Context, origin int) int {
+	i, ok := n.numbers[origin]
+	if !ok {
+		i = len(n.f.Owners)
+		n.numbers[origin] = i
+		n.f.Owners = append(n.f.Owners, *n.owner(ctx, origin))
+	}
+	return i
+}
+
+func (n *blameNumbers) ofAll(ctx context.Context, lines blame.Lines) blame.Lines {
+	all := make(blame.Lines, len(lines))
+	for i, r := range lines {
+		all[i] = blame.Run{Lines: r.Lines, Origin: n.of(ctx, r.Origin)}
+	}
+	return all
 }
 
 // settled returns the newest record behind which nothing is known that may change with the
@@ -98,22 +129,4 @@ func (b *blaming) settled(ctx context.Context) *record {
 		return nil
 	}
 	return r
-}
-
-// number gives the origins of what is kept numbers in the order of their first line.
-func (b *blaming) number(ctx context.Context, f *blame.File) {
-	numbers := make(map[int]int)
-	for i := range f.Versions {
-		lines := make(blame.Lines, len(f.Versions[i].Lines))
-		for j, r := range f.Versions[i].Lines {
-			n, ok := numbers[r.Origin]
-			if !ok {
-				n = len(f.Owners)
-				numbers[r.Origin] = n
-				f.Owners = append(f.Owners, *b.owner(ctx, r.Origin))
-			}
-			lines[j] = blame.Run{Lines: r.Lines, Origin: n}
-		}
-		f.Versions[i].Lines = lines
-	}
 }

@@ -275,10 +275,19 @@ func (b *blaming) attach() error {
 	if b.kept == nil {
 		return nil
 	}
-	byKey := make(map[string]blame.Lines)
+	byKey := make(map[string]*blame.Kept)
 	key := func(seq uint64, path string, id store.ID) string { return fmt.Sprintln(seq, id, path) }
-	for _, k := range b.kept.Versions {
-		byKey[key(k.Seq, k.Path, k.Blob)] = k.Lines
+	for i := range b.kept.Versions {
+		k := &b.kept.Versions[i]
+		byKey[key(k.Seq, k.Path, k.Blob)] = k
+	}
+	attach := func(i int, k *blame.Kept) error {
+		lines, ok := k.Lines(len(b.kept.Owners))
+		if !ok {
+			return errRebuild
+		}
+		b.lines[i], b.versions[i].isKept = lines, true
+		return nil
 	}
 	for i := range b.versions {
 		v := &b.versions[i]
@@ -288,7 +297,9 @@ func (b *blaming) attach() error {
 		if v.entry == nil || byKey[key(v.mo.Seq(), v.path, v.entry.ID)] == nil {
 			return errRebuild
 		}
-		b.lines[i], v.isKept = byKey[key(v.mo.Seq(), v.path, v.entry.ID)], true
+		if err := attach(i, byKey[key(v.mo.Seq(), v.path, v.entry.ID)]); err != nil {
+			return err
+		}
 	}
 	if b.isAtStart || len(b.versions) > 0 && b.versions[0].isKept {
 		return nil
@@ -298,7 +309,7 @@ func (b *blaming) attach() error {
 	if b.stop != b.kept.Seq || b.begin.entry == nil || b.begin.entry.ID != last.Blob || b.begin.path != last.Path {
 		return errRebuild
 	}
-	b.versions = slices.Insert(b.versions, 0, fileVersion{path: last.Path, entry: b.begin.entry, isKept: true})
-	b.lines = map[int]blame.Lines{0: last.Lines}
-	return nil
+	b.versions = slices.Insert(b.versions, 0, fileVersion{path: last.Path, entry: b.begin.entry})
+	b.lines = make(map[int]blame.Lines)
+	return attach(0, last)
 }

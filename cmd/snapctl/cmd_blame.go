@@ -97,41 +97,45 @@ func (a *app) printBlame(ctx context.Context, p *place, b *manager.Blame) error 
 	if err != nil {
 		return err
 	}
-	var rows [][]string
-	widths := make([]int, 4)
+	rows, widths := make([][]string, len(b.Ranges)), make([]int, 4)
 	for i := range b.Ranges {
-		row := blameRow(&b.Ranges[i].Owner, several)
-		for j, cell := range row {
+		rows[i] = blameRow(&b.Ranges[i].Owner, several)
+		for j, cell := range rows[i] {
 			widths[j] = max(widths[j], width(cell))
 		}
-		rows = append(rows, row)
 	}
 	digits := len(strconv.Itoa(b.Lines))
-	lines, isSeen := bytes.SplitAfter(b.Text, []byte("\n")), isTerminal(a.stdout)
+	rest, isSeen := b.Text, isTerminal(a.stdout)
 	if isSeen {
 		columns, _ := a.terminalSize()
 		fitBlame(b, rows, widths, columns*6/10-digits)
 	}
+	for n := 1; len(b.Ranges) > 0 && n < b.Ranges[0].Start; n++ {
+		_, rest, _ = bytes.Cut(rest, []byte("\n"))
+	}
+	var head, line []byte // files have tens of thousands of lines
 	for i, r := range b.Ranges {
-		var head strings.Builder
+		head = head[:0]
 		for j, cell := range rows[i] {
 			if widths[j] == 0 {
 				continue
 			}
-			pad := strings.Repeat(" ", widths[j]-width(cell)+2)
+			pad := widths[j] - width(cell) + 2
 			if j == 1 {
 				cell = a.paint(asName, cell)
 			}
-			head.WriteString(cell + pad)
+			head = append(append(head, cell...), strings.Repeat(" ", pad)...)
 		}
 		for n := r.Start; n <= r.End; n++ {
-			fmt.Fprintf(a.out, "%s%*d| ", head.String(), digits, n)
-			text := bytes.TrimSuffix(lines[n-1], []byte("\n"))
+			var text []byte
+			text, rest, _ = bytes.Cut(rest, []byte("\n"))
 			if isSeen {
 				text = visible(text)
 			}
-			a.out.Write(text)
-			a.out.WriteByte('\n')
+			number := strconv.Itoa(n)
+			line = append(append(line[:0], head...), "          "[:max(0, digits-len(number))]...)
+			line = append(append(append(append(line, number...), "| "...), text...), '\n')
+			a.out.Write(line)
 		}
 	}
 	return nil
@@ -142,7 +146,7 @@ func blameRow(o *manager.BlameOwner, several bool) []string {
 	who := o.Kind
 	switch {
 	case o.Kind == "turn" && o.Turn >= 0:
-		who = fmt.Sprint("turn ", o.Turn)
+		who = "turn " + strconv.Itoa(o.Turn)
 		if o.Certainty == "window" {
 			who += "~"
 		}

@@ -43,10 +43,36 @@ type By struct {
 
 // A Kept is a version of which the origins are kept.
 type Kept struct {
-	Seq   uint64 // of the look that found it
-	Path  string
-	Blob  store.ID
-	Lines Lines
+	Seq  uint64 // of the look that found it
+	Path string
+	Blob store.ID
+
+	runs []byte // as they are written: of most versions nobody asks
+}
+
+// Keep returns a version to keep. Its origins are the numbers of owners.
+func Keep(seq uint64, path string, blob store.ID, lines Lines) Kept {
+	runs := make([]byte, 0, 4*len(lines))
+	for _, r := range lines {
+		runs = binary.AppendUvarint(binary.AppendUvarint(runs, uint64(r.Lines)), uint64(r.Origin))
+	}
+	return Kept{seq, path, blob, runs}
+}
+
+// Size returns how many bytes its origins take.
+func (k *Kept) Size() int { return len(k.runs) }
+
+// Lines returns its origins, below a number of owners; false: they are not what was written.
+func (k *Kept) Lines(owners int) (lines Lines, ok bool) {
+	lines = make(Lines, 0, len(k.runs)/2)
+	for d := (decoder{b: k.runs}); len(d.b) > 0; {
+		r := Run{int(d.uint()), int(d.uint())}
+		if d.bad || r.Lines <= 0 || r.Origin < 0 || r.Origin >= owners {
+			return nil, false
+		}
+		lines = append(lines, r)
+	}
+	return lines, true
 }
 
 // A File is what is kept of a path: the origins of its newest versions, of all that had
@@ -61,8 +87,38 @@ type File struct {
 	Owners   []Owner  // by origin
 }
 
+// Compact leaves out owners of which no version has a line, if they are most of them.
+func (f *File) Compact() {
+	newest, ok := f.Versions[len(f.Versions)-1].Lines(len(f.Owners))
+	numbers := make([]int, len(f.Owners)) // from 1; 0: it has no line so far
+	var owners []Owner
+	number := func(lines Lines) {
+		for i, r := range lines {
+			if numbers[r.Origin] == 0 {
+				owners = append(owners, f.Owners[r.Origin])
+				numbers[r.Origin] = len(owners)
+			}
+			lines[i].Origin = numbers[r.Origin] - 1
+		}
+	}
+	number(newest)
+	if !ok || len(f.Owners) <= 2*len(owners)+64 {
+		return
+	}
+	versions := make([]Kept, len(f.Versions))
+	for i, v := range f.Versions {
+		lines, ok := v.Lines(len(f.Owners))
+		if !ok {
+			return
+		}
+		number(lines)
+		versions[i] = Keep(v.Seq, v.Path, v.Blob, lines)
+	}
+	f.Versions, f.Owners = versions, owners
+}
+
 const (
-	magic    = "blame 1\n"
+	magic    = "blame 2\n"
 	maxFile  = 4 << 20  // bytes of one
 	maxFiles = 16 << 20 // of those of a worktree
 )
@@ -196,10 +252,7 @@ func (f *File) append(b []byte) []byte {
 	for _, v := range f.Versions {
 		b = appendText(binary.AppendUvarint(b, v.Seq), v.Path)
 		b = append(b, v.Blob[:]...)
-		b = binary.AppendUvarint(b, uint64(len(v.Lines)))
-		for _, r := range v.Lines {
-			b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(r.Lines)), uint64(r.Origin))
-		}
+		b = append(binary.AppendUvarint(b, uint64(len(v.runs))), v.runs...)
 	}
 	return b
 }
@@ -226,6 +279,7 @@ var errFormat = errors.New("not what was written")
 // A decoder reads what append wrote. After an error it reads nothing.
 type decoder struct {
 	b   []byte
+	all string // the same, of which texts are parts
 	bad bool
 }
 
@@ -234,7 +288,7 @@ func decode(b []byte) (*File, error) {
 	if !ok {
 		return nil, errFormat
 	}
-	d := &decoder{b: text}
+	d := &decoder{b: text, all: string(text)}
 	f := &File{Store: d.text(), Path: d.text(), Epoch: d.uint(), Seq: d.uint(), Tree: d.id()}
 	f.Owners = make([]Owner, d.count())
 	for i := range f.Owners {
@@ -244,14 +298,8 @@ func decode(b []byte) (*File, error) {
 	for i := range f.Versions {
 		v := &f.Versions[i]
 		v.Seq, v.Path, v.Blob = d.uint(), d.text(), d.id()
-		v.Lines = make(Lines, d.count())
-		for j := range v.Lines {
-			r := Run{int(d.uint()), int(d.uint())}
-			if d.bad = d.bad || r.Lines <= 0 || r.Origin < 0 || r.Origin >= len(f.Owners); d.bad {
-				return nil, errFormat
-			}
-			v.Lines[j] = r
-		}
+		n := d.count()
+		v.runs, d.b = d.b[:n], d.b[n:]
 	}
 	if d.bad || string(d.b) != "\n" {
 		return nil, errFormat
@@ -300,9 +348,9 @@ func (d *decoder) count() int {
 
 func (d *decoder) text() string {
 	n := d.count()
-	s := string(d.b[:n])
+	at := len(d.all) - len(d.b)
 	d.b = d.b[n:]
-	return s
+	return d.all[at : at+n]
 }
 
 func (d *decoder) id() (id store.ID) {
