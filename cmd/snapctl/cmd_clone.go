@@ -18,6 +18,7 @@ import (
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/exchange"
 	"github.com/boocode/filestore/internal/places"
+	"github.com/boocode/filestore/internal/remote/lines"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/store"
@@ -104,9 +105,7 @@ func (a *app) clone(ctx context.Context, text, dir string, f *cloneFlags) error 
 		x.config.Identity = a.path(f.identity)
 	}
 	err = x.withStore(shown, func(s *cas.Store, loc *places.Location) error {
-		m := &exchange.Importer{Store: s, Repo: repo, Name: f.name, Worktree: loc.Project.Worktree,
-			Root: loc.Project.Root, Lazy: f.lazy || len(f.only) > 0}
-		return x.bring(shown, m, fetched)
+		return x.bring(shown, x.importer(s, repo, loc), fetched)
 	})
 	stop()
 	if err != nil {
@@ -133,6 +132,21 @@ type cloning struct {
 	config   *exchange.Config
 	storeDir string
 	answer   *cloneAnswer
+
+	filling *trees.Filling // of the files; nil: they are exported when all is here
+}
+
+// importer returns what brings the records, and begins to write files.
+func (x *cloning) importer(s *cas.Store, repo *lines.Repo, loc *places.Location) *exchange.Importer {
+	m := &exchange.Importer{Store: s, Repo: repo, Name: x.flags.name, Worktree: loc.Project.Worktree,
+		Root: loc.Project.Root, Lazy: x.flags.lazy || len(x.flags.only) > 0}
+	if !m.Lazy {
+		m.Fill = func(ctx context.Context, tree store.ID) (_ *trees.Filling, err error) {
+			x.filling, err = trees.Fill(ctx, s, tree, x.dir)
+			return x.filling, err
+		}
+	}
+	return m
 }
 
 // withStore calls fn with the store of the directory, which is made if there is none.
@@ -257,6 +271,14 @@ func movedLog(text []byte, dir string) []byte {
 
 // write writes the files of a snapshot, or those that are wanted, and notes what is left out.
 func (x *cloning) write(ctx context.Context, s *cas.Store, snap *store.Snapshot) (*trees.ExportResult, error) {
+	if x.filling != nil && x.filling.Root == snap.Tree {
+		return x.filling.Finish(s)
+	}
+	if x.filling != nil { // it is not the newest after all
+		if err := x.filling.Abandon(); err != nil {
+			return nil, err
+		}
+	}
 	if !x.flags.lazy && len(x.flags.only) == 0 {
 		return trees.Export(ctx, s, snap.Tree, x.dir)
 	}

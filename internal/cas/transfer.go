@@ -91,14 +91,17 @@ func (s *Store) Parcels(ctx context.Context, ids []store.ID, fn func(*Parcel) er
 	return missing, c.flush()
 }
 
+// A ParcelError says that a record is not one that [Store.Parcels] has given.
+type ParcelError struct{ Err error }
+
+func (e *ParcelError) Error() string { return fmt.Sprintf("record of objects: %v", e.Err) }
+func (e *ParcelError) Unwrap() error { return e.Err }
+
 // ReadParcel returns what is in a record of objects, whose checksum is verified.
 func ReadParcel(record []byte) (*Parcel, error) {
-	h, err := pack.ParseHeader(record)
+	h, err := parseParcel(record)
 	if err != nil {
 		return nil, err
-	}
-	if h.Size() != int64(len(record)) || layout.Checksum(record[pack.HeaderSize:]) != h.Crc {
-		return nil, errors.New("record of objects: does not match its checksum")
 	}
 	p := &Parcel{Record: record, Kind: h.Kind}
 	if h.Kind != pack.RecGroup {
@@ -107,12 +110,24 @@ func ReadParcel(record []byte) (*Parcel, error) {
 	}
 	g, err := pack.DecodeGroup(&h, record[pack.HeaderSize:])
 	if err != nil {
-		return nil, err
+		return nil, &ParcelError{err}
 	}
 	for i := range g.Members {
 		p.Objects = append(p.Objects, ParcelObject{g.Members[i].Kind, g.Members[i].ID})
 	}
 	return p, nil
+}
+
+// parseParcel returns the header of a record, whose checksum is verified.
+func parseParcel(record []byte) (pack.Header, error) {
+	h, err := pack.ParseHeader(record)
+	if err == nil && (h.Size() != int64(len(record)) || layout.Checksum(record[pack.HeaderSize:]) != h.Crc) {
+		err = errors.New("does not match its checksum")
+	}
+	if err != nil {
+		return h, &ParcelError{err}
+	}
+	return h, nil
 }
 
 // Data calls fn with each object in a parcel, decompressed. What is in a list of chunks is their IDs.
@@ -124,7 +139,7 @@ func (p *Parcel) Data(fn func(o ParcelObject, data []byte) error) error {
 	if h.Kind != pack.RecGroup {
 		data, err := pack.Decompress(&h, p.Record[pack.HeaderSize:])
 		if err != nil {
-			return err
+			return &ParcelError{err}
 		}
 		return fn(p.Objects[0], data)
 	}
@@ -133,6 +148,13 @@ func (p *Parcel) Data(fn func(o ParcelObject, data []byte) error) error {
 		err = fn(p.Objects[i], g.Data(i))
 	}
 	return err
+}
+
+// IsChunkList reports whether a record has the list of the chunks that a content is in. Chunks have to be put
+// before it.
+func IsChunkList(record []byte) bool {
+	h, err := pack.ParseHeader(record)
+	return err == nil && h.Kind == pack.RecChunked
 }
 
 // IsChunkList reports whether a parcel has the list of the chunks that a content is in.
@@ -202,13 +224,18 @@ func (s *Store) NoteForgotten(ctx context.Context, ids []store.ID) error {
 // PutParcel stores the objects of a record that [Store.Parcels] has given, verified, unless they
 // are there. What a list of chunks stands for is verified when it is read: [Store.CopyBlob].
 func (w *Writer) PutParcel(record []byte) (lists []store.ID, err error) {
-	bad := func(err error) ([]store.ID, error) { return nil, fmt.Errorf("record of objects: %w", err) }
-	h, err := pack.ParseHeader(record)
-	if err != nil {
-		return bad(err)
+	return w.PutParcelAnd(record, nil)
+}
+
+// PutParcelAnd is PutParcel, and calls fn with the blobs in the record, which it must not keep.
+func (w *Writer) PutParcelAnd(record []byte, fn func(id store.ID, content []byte) error) (lists []store.ID, err error) {
+	if fn == nil {
+		fn = func(store.ID, []byte) error { return nil }
 	}
-	if h.Size() != int64(len(record)) || layout.Checksum(record[pack.HeaderSize:]) != h.Crc {
-		return bad(errors.New("does not match its checksum"))
+	bad := func(err error) ([]store.ID, error) { return nil, &ParcelError{err} }
+	h, err := parseParcel(record)
+	if err != nil {
+		return nil, err
 	}
 	payload := record[pack.HeaderSize:]
 	if h.Kind == pack.RecGroup {
@@ -216,7 +243,7 @@ func (w *Writer) PutParcel(record []byte) (lists []store.ID, err error) {
 		if err != nil {
 			return bad(err)
 		}
-		return nil, w.putGroup(h, payload, g)
+		return nil, w.putGroup(h, payload, g, fn)
 	}
 	if was, err := w.s.Forgotten(h.ID); was || err != nil { // it does not come back by a remote
 		return nil, err
@@ -238,46 +265,59 @@ func (w *Writer) PutParcel(record []byte) (lists []store.ID, err error) {
 	default:
 		return bad(fmt.Errorf("%w: record of kind %d", store.ErrFormat, h.Kind))
 	}
-	return lists, w.putAsIs(h, payload, nil, []store.ID{h.ID}, func() error { return w.put(h.Kind, h.ID, data) })
+	err = w.putAsIs(h, payload, nil, []store.ID{h.ID}, func() error { return w.put(h.Kind, h.ID, data) })
+	if err == nil && h.Kind == uint8(object.Blob) {
+		err = fn(h.ID, data)
+	}
+	return lists, err
 }
 
-// putGroup stores the members of a group.
-func (w *Writer) putGroup(h pack.Header, payload []byte, g *pack.Group) error {
+// putGroup stores the members of a group, but for those that were forgotten, and calls fn with blobs.
+func (w *Writer) putGroup(
+	h pack.Header, payload []byte, g *pack.Group, fn func(id store.ID, content []byte) error,
+) error {
+	forgotten, err := w.s.forgottenIDs()
+	if err != nil {
+		return err
+	}
 	ids := make([]store.ID, len(g.Members))
+	var kept []int // those that were not forgotten
 	for i := range g.Members {
 		m := &g.Members[i]
 		if m.Kind != uint8(object.Blob) && m.Kind != uint8(object.Tree) && m.Kind != uint8(object.Coverage) {
-			return fmt.Errorf("record of objects: %w: member of kind %d", store.ErrFormat, m.Kind)
+			return &ParcelError{fmt.Errorf("%w: member of kind %d", store.ErrFormat, m.Kind)}
 		}
 		if object.Hash(object.Kind(m.Kind), g.Data(i)) != m.ID {
-			return fmt.Errorf("record of objects: content does not hash to %s", m.ID.Short())
+			return &ParcelError{fmt.Errorf("content does not hash to %s", m.ID.Short())}
 		}
 		ids[i] = m.ID
+		if !forgotten[m.ID] {
+			kept = append(kept, i)
+		}
 	}
-	forgot := false
 	each := func() error {
-		for i := range g.Members {
-			was, err := w.s.Forgotten(ids[i])
-			if err == nil && !was {
-				err = w.put(g.Members[i].Kind, g.Members[i].ID, g.Data(i))
-			}
-			if err != nil {
+		for _, i := range kept {
+			if err := w.put(g.Members[i].Kind, ids[i], g.Data(i)); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	for _, id := range ids {
-		was, err := w.s.Forgotten(id)
-		if err != nil {
-			return err
+	put := each
+	if w.s.grouping.on && len(kept) == len(ids) {
+		put = func() error { return w.putAsIs(h, payload, g.Members, ids, each) }
+	}
+	if err := put(); err != nil {
+		return err
+	}
+	for _, i := range kept {
+		if g.Members[i].Kind == uint8(object.Blob) {
+			if err := fn(ids[i], g.Data(i)); err != nil {
+				return err
+			}
 		}
-		forgot = forgot || was
 	}
-	if !w.s.grouping.on || forgot {
-		return each()
-	}
-	return w.putAsIs(h, payload, g.Members, ids, each)
+	return nil
 }
 
 // putAsIs appends a record as it is if none of its objects is there; else each puts those
@@ -377,14 +417,14 @@ func DecodeSnapshot(seq uint64, body []byte) (*store.Snapshot, error) {
 // RecordSize returns how long the first record is of several, one behind the other.
 func RecordSize(b []byte) (int, error) {
 	if len(b) < pack.HeaderSize {
-		return 0, fmt.Errorf("record of objects: %w", io.ErrUnexpectedEOF)
+		return 0, &ParcelError{io.ErrUnexpectedEOF}
 	}
 	h, err := pack.ParseHeader(b[:pack.HeaderSize])
 	if err == nil && h.Size() > int64(len(b)) {
 		err = io.ErrUnexpectedEOF
 	}
 	if err != nil {
-		return 0, fmt.Errorf("record of objects: %w", err)
+		return 0, &ParcelError{err}
 	}
 	return int(h.Size()), nil
 }

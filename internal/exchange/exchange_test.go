@@ -163,15 +163,26 @@ func (m *machine) clone(b remote.Backend, session *string) (r *ImportResult, err
 			return err
 		}
 		goOn, _ := f.Newest()
-		x := &Importer{Store: s, Repo: repo, Name: "team", Worktree: loc.Project.Worktree, Root: loc.Project.Root}
+		var filling *trees.Filling
+		x := &Importer{Store: s, Repo: repo, Name: "team", Worktree: loc.Project.Worktree, Root: loc.Project.Root,
+			Fill: func(ctx context.Context, tree store.ID) (_ *trees.Filling, err error) {
+				filling, err = trees.Fill(ctx, s, tree, m.dir)
+				return filling, err
+			}}
 		if r, err = x.Import(m.t.Context(), f, goOn); err != nil {
+			if left := m.files(); len(left) > 0 {
+				m.t.Errorf("a clone has failed, and left %d files: %v", len(left), err)
+			}
 			return err
 		}
 		newest, err := s.Newest(m.t.Context(), loc.Project.Worktree, cas.AnySession)
 		if err != nil {
 			return err
 		}
-		_, err = trees.Export(m.t.Context(), s, newest.Tree, m.dir)
+		if filling.Root != newest.Tree {
+			m.t.Errorf("tree %s was written, and the newest is %s", filling.Root.Short(), newest.Tree.Short())
+		}
+		_, err = filling.Finish(s)
 		return err
 	})
 	return r, err

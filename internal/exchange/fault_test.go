@@ -3,7 +3,9 @@ package exchange
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"syscall"
 	"testing"
@@ -134,6 +136,9 @@ func faultOnce(t *testing.T, m *machine, mem *remotetest.Mem, fault *vfstest.Fau
 		!cas.IsPromised(err) && !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("operation %d fails with %v: it says %v", fault.At, fault.Err, err)
 	}
+	if _, ok := errors.AsType[*lines.DamageError](err); ok {
+		t.Errorf("operation %d fails with %v: the remote is said to be damaged: %v", fault.At, fault.Err, err)
+	}
 	m.check()
 	err = m.withStore(func(s *cas.Store, loc *places.Location) error {
 		before, err := do(s, loc)
@@ -149,4 +154,46 @@ func faultOnce(t *testing.T, m *machine, mem *remotetest.Mem, fault *vfstest.Fau
 		t.Errorf("operation %d failed with %v; done again: %v", fault.At, fault.Err, err)
 	}
 	checkRemote(t, m, mem)
+}
+
+// TestCloneCut stops a clone at each of its requests. It says so, and the directory is as it was; then it is done in the
+// same directory, with the same store.
+func TestCloneCut(t *testing.T) {
+	old := [2]int{maxInEntry, maxPack}
+	maxInEntry, maxPack = 4<<10, 100<<10
+	defer func() { maxInEntry, maxPack = old[0], old[1] }()
+	rng := rand.New(rand.NewPCG(4, 4))
+	a, mem := newMachine(t), remotetest.NewMem()
+	a.live(rng, 6, "s1", "s2")
+	a.turn("s1", "", func() {
+		for i := range 30 {
+			a.write(fmt.Sprintf("many/%d/f", i), raw(rng, 20<<10))
+		}
+		a.write("big", raw(rng, 3<<20))
+	})
+	a.mustPush(mem)
+	cut := 0
+	for stop := 1; ; stop++ {
+		b := newMachine(t)
+		faulty := remotetest.NewFaulty(mem, 1)
+		faulty.Stop = stop
+		_, err := b.clone(faulty, nil) // which looks at the directory
+		if err != nil && !errors.Is(err, remotetest.ErrKilled) {
+			t.Fatalf("request %d: %v", stop, err)
+		}
+		if err != nil {
+			cut++
+			b.mustClone(mem, nil)
+		}
+		sameHistory(t, a, b, "s1", "s2")
+		if !maps.Equal(a.files(), b.files()) {
+			t.Errorf("request %d: the files are others", stop)
+		}
+		if err == nil {
+			break
+		}
+	}
+	if cut < 10 {
+		t.Errorf("a clone of %d requests", cut)
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sync"
 
 	"github.com/zeebo/blake3"
 	"golang.org/x/sync/errgroup"
@@ -34,6 +35,11 @@ type Importer struct {
 
 	// Lazy leaves contents at the remote, and notes where they are.
 	Lazy bool
+
+	// Fill is called when all directories are here, and before most contents come, with the tree of the
+	// newest record of the importer's directory: what it returns is given contents as they come. If
+	// the import fails, it is abandoned. Default: nothing is written.
+	Fill func(ctx context.Context, tree store.ID) (*trees.Filling, error)
 }
 
 // An ImportResult says what came.
@@ -72,6 +78,9 @@ func (m *Importer) Import(ctx context.Context, f *Fetched, goOn []*FetchedLine) 
 		return nil, err
 	}
 	if err := x.all(); err != nil {
+		if x.filling != nil {
+			err = errors.Join(err, x.filling.Abandon())
+		}
 		return x.result, err
 	}
 	return x.result, KeepHeld(ctx, m.Store.FS(), m.Name, m.Repo)
@@ -92,6 +101,13 @@ type importing struct {
 
 	forgotten []store.ID // which nobody takes for damage
 	promising promising
+
+	filling *trees.Filling  // nil: nobody wants one, or it is not time yet
+	later   []lines.PackRef // packs of contents, which are to come when there is a filling
+	isLater bool            // and it is not time yet
+
+	mu    sync.Mutex // guards the rest, and what of result counts
+	lists []store.ID // of chunks
 }
 
 // findHere finds the records that are here: those that came before, and the store's own.
@@ -133,7 +149,6 @@ func (x *importing) all() error {
 // put stores the objects first, then the records.
 func (x *importing) put(w *cas.Writer) error {
 	todo := x.inOrder()
-	var lists []store.ID
 	needs := make(map[*FetchedLine]uint64) // from which entry on
 	for _, t := range todo {
 		if n, ok := needs[t.line]; !ok || t.Entry < n {
@@ -149,14 +164,17 @@ func (x *importing) put(w *cas.Writer) error {
 			}
 		}
 	}
+	newest := x.newest(todo)
+	x.isLater = x.Fill != nil && newest != nil
 	for _, l := range x.f.Lines {
 		if from, ok := needs[l]; ok {
-			more, err := x.objects(w, l, from)
-			if err != nil {
+			if err := x.objects(w, l, from); err != nil {
 				return err
 			}
-			lists = append(lists, more...)
 		}
+	}
+	if err := x.fill(w, newest); err != nil {
+		return err
 	}
 	if err := x.pin(); err != nil {
 		return err
@@ -164,7 +182,7 @@ func (x *importing) put(w *cas.Writer) error {
 	if err := x.Store.AddPromises(x.ctx, x.Name, x.promising.packs, x.promising.places); err != nil {
 		return err
 	}
-	if err := x.verify(w, todo, lists); err != nil {
+	if err := x.verify(w, todo); err != nil {
 		return err
 	}
 	for batch := range slices.Chunk(todo, 500) {
@@ -182,15 +200,56 @@ func (x *importing) put(w *cas.Writer) error {
 	return x.amend()
 }
 
-// objects stores the objects of a line's entries from one on. It returns lists of chunks.
-func (x *importing) objects(w *cas.Writer, l *FetchedLine, from uint64) (lists []store.ID, err error) {
-	put := func(record []byte) error {
-		more, err := w.PutParcel(record)
-		lists = append(lists, more...)
-		x.result.Bytes += int64(len(record))
-		progress.Of(x.ctx).Count(0, int64(len(record)))
+// newest returns the newest record of the importer's directory, nil if that has none.
+func (x *importing) newest(todo []*turn) *store.Snapshot {
+	for _, t := range slices.Backward(todo) {
+		if x.isHere(t.line, t.FetchedRecord) && !t.Snap.Pruned {
+			return t.Snap
+		}
+	}
+	return nil
+}
+
+// isHere reports whether a record becomes one of the importer's directory.
+func (x *importing) isHere(l *FetchedLine, r *FetchedRecord) bool {
+	return r.Entry < x.local[l] && x.Worktree != ""
+}
+
+// fill begins to write files, and has the contents come that were to come later.
+func (x *importing) fill(w *cas.Writer, newest *store.Snapshot) (err error) {
+	if !x.isLater {
+		return nil
+	}
+	x.isLater = false
+	if x.filling, err = x.Fill(x.ctx, newest.Tree); err != nil {
 		return err
 	}
+	return x.packs(x.later, x.putIn(w))
+}
+
+// putIn returns what stores records, and gives contents to who wants them. It may be called from several
+// goroutines.
+func (x *importing) putIn(w *cas.Writer) func(record []byte) error {
+	var give func(store.ID, []byte) error
+	if x.filling != nil {
+		give = x.filling.Give
+	}
+	return func(record []byte) error {
+		more, err := w.PutParcelAnd(record, give)
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.lists = append(x.lists, more...)
+		x.result.Bytes += int64(len(record))
+		if x.Fill == nil { // who fills counts files
+			progress.Of(x.ctx).Count(0, int64(len(record)))
+		}
+		return err
+	}
+}
+
+// objects stores the objects of a line's entries from one on.
+func (x *importing) objects(w *cas.Writer, l *FetchedLine, from uint64) error {
+	put := x.putIn(w)
 	for n, e := range l.Entries {
 		for _, id := range e.Lost {
 			if !x.lost[id] {
@@ -208,19 +267,38 @@ func (x *importing) objects(w *cas.Writer, l *FetchedLine, from uint64) (lists [
 		if uint64(n) < from || e.Void {
 			continue
 		}
-		err := splitRecords(e.Objects, put)
-		if err != nil {
-			return nil, &lines.DamageError{Key: l.key(uint64(n)), Err: err}
+		if err := splitRecords(e.Objects, put); err != nil {
+			return damageIn(l.key(uint64(n)), err)
 		}
 		read := x.packs
-		if x.Lazy {
+		switch {
+		case x.Lazy:
 			read = x.promise
+		case x.isLater:
+			read = x.postpone
 		}
 		if err := read(e.Packs, put); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return lists, nil
+	return nil
+}
+
+// postpone reads those packs that have anything but contents, and leaves the others for later.
+func (x *importing) postpone(refs []lines.PackRef, put func([]byte) error) error {
+	list, err := indexes(x.ctx, x.Repo, refs)
+	if err != nil {
+		return err
+	}
+	var now []lines.PackRef
+	for i, parts := range list {
+		if slices.ContainsFunc(parts, func(p lines.IndexPart) bool { return !isContent(&p) }) {
+			now = append(now, refs[i])
+		} else {
+			x.later = append(x.later, refs[i])
+		}
+	}
+	return x.packs(now, put)
 }
 
 // packs reads packs, some of them ahead of the one whose records are stored.
@@ -257,10 +335,14 @@ func (x *importing) packs(refs []lines.PackRef, put func([]byte) error) error {
 	for i := range refs {
 		select {
 		case records := <-ready[i]:
-			for _, b := range records {
-				if err := put(b); err != nil {
-					return &lines.DamageError{Key: refs[i].Key(), Err: err}
-				}
+			// A list comes behind its chunks, also if we die in between: who finds it counts on them.
+			lists, rest := partition(records, cas.IsChunkList)
+			err := each(rest, put)
+			if err == nil {
+				err = each(lists, put)
+			}
+			if err != nil {
+				return damageIn(refs[i].Key(), err)
 			}
 			<-slots
 		case <-ctx.Done():
@@ -268,6 +350,15 @@ func (x *importing) packs(refs []lines.PackRef, put func([]byte) error) error {
 		}
 	}
 	return group.Wait()
+}
+
+// damageIn returns an error of what was done with the records of an object of a remote: they may be other than
+// they have to be.
+func damageIn(key string, err error) error {
+	if _, ok := errors.AsType[*cas.ParcelError](err); ok {
+		return &lines.DamageError{Key: key, Err: err}
+	}
+	return err
 }
 
 // splitRecords calls fn with each record of docs/reference/format.md §3.2.
@@ -287,9 +378,9 @@ func splitRecords(b []byte, fn func([]byte) error) error {
 
 // verify finds out whether all is here that records need. Large contents are read, since only
 // the whole has the ID.
-func (x *importing) verify(w *cas.Writer, todo []*turn, lists []store.ID) error {
-	for _, id := range lists {
-		if _, err := x.Store.CopyBlob(x.ctx, io.Discard, id); err != nil {
+func (x *importing) verify(w *cas.Writer, todo []*turn) error {
+	for _, id := range x.lists {
+		if err := x.readWhole(id); err != nil {
 			return err
 		}
 	}
@@ -303,7 +394,7 @@ func (x *importing) verify(w *cas.Writer, todo []*turn, lists []store.ID) error 
 		for _, l := range x.f.needs(t.line) {
 			if !done[l] {
 				done[l] = true
-				if _, err := x.objects(w, l, 0); err != nil {
+				if err := x.objects(w, l, 0); err != nil {
 					return err
 				}
 			}
@@ -313,6 +404,18 @@ func (x *importing) verify(w *cas.Writer, todo []*turn, lists []store.ID) error 
 		err = fmt.Errorf("%q, %s, is missing in the remote: %w", problems[0].Path, problems[0].ID.Short(),
 			problems[0].Err)
 	}
+	return err
+}
+
+// readWhole reads a large content, to see that it is what it has to be, or writes the files that hold it,
+// which reads it, too.
+func (x *importing) readWhole(id store.ID) error {
+	if x.filling != nil {
+		if is, err := x.filling.Copy(x.Store, id); is || err != nil {
+			return err
+		}
+	}
+	_, err := x.Store.CopyBlob(x.ctx, io.Discard, id)
 	return err
 }
 
@@ -429,7 +532,7 @@ func (x *importing) snapshot(l *FetchedLine, r *FetchedRecord) (*store.Snapshot,
 		return nil, &lines.DamageError{Key: l.key(r.Entry), Err: fmt.Errorf("record %d: %w", r.Seq, err)}
 	}
 	s.Origin = origin{l.Line, r.Seq}.bytes()
-	if r.Entry < x.local[l] && x.Worktree != "" {
+	if x.isHere(l, r) {
 		s.Worktree, s.Root = x.Worktree, x.Root
 	} else {
 		s.Worktree, s.Root = worktreeOf(l), x.Name+":"+l.Root

@@ -443,7 +443,7 @@ func (r *readRange) records(ctx context.Context, repo *lines.Repo, fn func(recor
 			return err
 		}
 		if err := fn(record); err != nil {
-			return &lines.DamageError{Key: r.ref.Key(), Err: err}
+			return damageIn(r.ref.Key(), err)
 		}
 	}
 	return nil
@@ -451,10 +451,31 @@ func (r *readRange) records(ctx context.Context, repo *lines.Repo, fn func(recor
 
 // eachRange calls fn with ranges, several at once.
 func eachRange(batch []readRange, fn func(*readRange) error) error {
+	all := make([]*readRange, len(batch))
+	for i := range batch {
+		all[i] = &batch[i]
+	}
+	return each(all, fn)
+}
+
+// partition returns what of a list is so, and the rest, both in order.
+func partition[T any](list []T, is func(T) bool) (those, rest []T) {
+	for _, x := range list {
+		if is(x) {
+			those = append(those, x)
+		} else {
+			rest = append(rest, x)
+		}
+	}
+	return those, rest
+}
+
+// each calls fn with all of a list, several at once.
+func each[T any](list []T, fn func(T) error) error {
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
-	for i := range batch {
-		group.Go(func() error { return fn(&batch[i]) })
+	for _, x := range list {
+		group.Go(func() error { return fn(x) })
 	}
 	return group.Wait()
 }
@@ -666,7 +687,7 @@ func verifyParcel(record []byte, fn func(store.ID)) error {
 	}
 	return q.Data(func(o cas.ParcelObject, data []byte) error {
 		if !q.IsChunkList() && object.Hash(object.Kind(o.Kind), data) != o.ID {
-			return fmt.Errorf("content does not hash to %s", o.ID.Short())
+			return &cas.ParcelError{Err: fmt.Errorf("content does not hash to %s", o.ID.Short())}
 		}
 		fn(o.ID)
 		return nil

@@ -72,12 +72,16 @@ func export(ctx context.Context, g BlobGetter, root store.ID, dir string) (*Expo
 	if err := errors.Join(err, group.Wait()); err != nil {
 		return nil, err
 	}
+	return x.result(), nil
+}
+
+func (x *exporter) result() *ExportResult {
 	slices.Sort(x.forgotten)
 	slices.SortFunc(x.lost, func(a, b Problem) int { return cmp.Compare(a.Path, b.Path) })
 	return &ExportResult{
-		Files: x.files.Load(), Dirs: x.dirs.Load(), Symlinks: x.links.Load(), Bytes: x.bytes.Load(),
+		Files: x.written.Load(), Dirs: x.dirs.Load(), Symlinks: x.links.Load(), Bytes: x.bytes.Load(),
 		Forgotten: x.forgotten, Lost: x.lost,
-	}, nil
+	}
 }
 
 // phaseOf returns how much there is to export: of what cannot be read nothing is known.
@@ -125,9 +129,9 @@ type exporter struct {
 	group    *errgroup.Group
 	progress *progress.Progress
 
-	files, dirs, links, bytes atomic.Int64
+	written, dirs, links, bytes atomic.Int64
 
-	mu        sync.Mutex // guards the rest
+	unread    sync.Mutex // guards the rest
 	forgotten []string
 	lost      []Problem
 }
@@ -137,8 +141,8 @@ func (x *exporter) lose(path string, err error) error {
 	if !IsLoss(err) {
 		return err
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
+	x.unread.Lock()
+	defer x.unread.Unlock()
 	x.lost = append(x.lost, Problem{Path: path, Err: err})
 	return nil
 }
@@ -229,14 +233,7 @@ func (x *exporter) spawn(d *openDir, path string, batch []tree.Entry) {
 			if err := context.Cause(x.ctx); err != nil {
 				return err
 			}
-			err := x.entry(d.dir, e)
-			if errors.Is(err, store.ErrForgotten) {
-				x.mu.Lock()
-				x.forgotten = append(x.forgotten, Join(path, e.Name))
-				x.mu.Unlock()
-				err = nil
-			}
-			if err = x.lose(Join(path, e.Name), err); err != nil {
+			if _, err := x.put(x.g, d.dir, path, e); err != nil {
 				return fmt.Errorf("%q: %w", e.Name, err)
 			}
 		}
@@ -244,15 +241,28 @@ func (x *exporter) spawn(d *openDir, path string, batch []tree.Entry) {
 	})
 }
 
-func (x *exporter) entry(dir vfs.Dir, e tree.Entry) error {
-	n, err := WriteEntry(x.ctx, x.g, dir, &e)
+// put writes a file, or a link, of a directory, and reports whether it is there: what was forgotten, or
+// is lost, is not, and is noted.
+func (x *exporter) put(g BlobGetter, dir vfs.Dir, path string, e tree.Entry) (is bool, err error) {
+	err = x.entry(g, dir, e)
+	if errors.Is(err, store.ErrForgotten) {
+		x.unread.Lock()
+		defer x.unread.Unlock()
+		x.forgotten = append(x.forgotten, Join(path, e.Name))
+		return false, nil
+	}
+	return err == nil, x.lose(Join(path, e.Name), err)
+}
+
+func (x *exporter) entry(g BlobGetter, dir vfs.Dir, e tree.Entry) error {
+	n, err := WriteEntry(x.ctx, g, dir, &e)
 	if err != nil {
 		return err
 	}
 	if e.Mode.Kind() == tree.ModeSymlink {
 		x.links.Add(1)
 	} else {
-		x.files.Add(1)
+		x.written.Add(1)
 		x.bytes.Add(n)
 	}
 	x.progress.Count(1, n)

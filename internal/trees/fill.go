@@ -1,0 +1,254 @@
+package trees
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/boocode/filestore/internal/object"
+	"github.com/boocode/filestore/internal/progress"
+	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/store"
+	"github.com/boocode/filestore/tree"
+)
+
+// A Filling is an export whose contents come one by one, in any order: each is written where it
+// belongs while it is at hand. It may be used from several goroutines until it is ended.
+type Filling struct {
+	exporter
+	Root  store.ID // of the tree
+	dir   string
+	all   []*fillDir // one comes before those in it
+	files []*fillFile
+
+	mu   sync.Mutex // guards the rest, and what directories have open
+	want map[store.ID][]*fillFile
+	idle []*fillDir // open, and nobody writes there; the one of longest ago first
+}
+
+// A fillDir is a directory that is being filled.
+type fillDir struct {
+	path string // in the tree
+	perm uint16
+	left int // files that are to come
+	open vfs.Dir
+	busy int // who write there
+}
+
+type fillFile struct {
+	dir *fillDir
+	tree.Entry
+	isThere bool
+}
+
+// maxIdle is how many directories stay open in which nothing is written: the next file of one may be
+// of the next content.
+const maxIdle = 64
+
+// Fill makes the directories of a tree in a directory that is empty, or does not exist and whose parent
+// does. Give writes files, and Finish the rest: all is as with [Export] then.
+func Fill(ctx context.Context, g Getter, root store.ID, dir string) (*Filling, error) {
+	if err := emptyDir(dir); err != nil {
+		return nil, fmt.Errorf("export to %q: %w", dir, err)
+	}
+	f := &Filling{exporter: exporter{ctx: ctx, progress: progress.Of(ctx)}, Root: root, dir: dir,
+		want: make(map[store.ID][]*fillFile)}
+	if err := f.plan(g, &fillDir{}, root); err != nil {
+		return nil, fmt.Errorf("export to %q: %w", dir, errors.Join(err, f.Abandon()))
+	}
+	of := progress.Phase{Name: "writing", Unit: "file", Items: int64(len(f.files))}
+	for _, file := range f.files {
+		of.Bytes += file.Size
+	}
+	f.progress.Begin(of)
+	return f, nil
+}
+
+// plan notes what is to come into a directory, and makes those in it.
+func (f *Filling) plan(g Getter, d *fillDir, id store.ID) error {
+	f.all = append(f.all, d)
+	for e, err := range Entries(f.ctx, g, id) {
+		if err != nil && d.path != "" { // without the root there is nothing
+			if err = f.lose(d.path, err); err == nil {
+				break
+			}
+		}
+		if err != nil {
+			return err
+		}
+		if !e.Mode.IsDir() {
+			d.left++
+			file := &fillFile{dir: d, Entry: e}
+			f.files, f.want[e.ID] = append(f.files, file), append(f.want[e.ID], file)
+			continue
+		}
+		in := &fillDir{path: Join(d.path, e.Name), perm: uint16(e.Mode & 0o777)}
+		// Until it is full it must be writable, by us only.
+		if err := os.Mkdir(f.at(in), 0o700); err != nil {
+			return err
+		}
+		f.dirs.Add(1)
+		if err := f.plan(g, in, e.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *Filling) at(d *fillDir) string { return filepath.Join(f.dir, filepath.FromSlash(d.path)) }
+
+// Give writes the files, and links, that hold a content.
+func (f *Filling) Give(id store.ID, content []byte) error {
+	_, err := f.Copy(given(content), id)
+	return err
+}
+
+// given is a content that is at hand.
+type given []byte
+
+func (b given) Get(context.Context, object.Kind, store.ID) ([]byte, error) { return b, nil }
+
+func (b given) CopyBlob(_ context.Context, w io.Writer, _ store.ID) (int64, error) {
+	n, err := w.Write(b)
+	return int64(n), err
+}
+
+// Copy is Give of a content that a store has, and reports whether a file was to hold it. That it cannot
+// be read is an error.
+func (f *Filling) Copy(g BlobGetter, id store.ID) (is bool, err error) {
+	list := f.take(id)
+	for _, file := range list {
+		err := f.write(file, func(dir vfs.Dir) (bool, error) { return true, f.entry(g, dir, file.Entry) })
+		if err != nil {
+			return true, err
+		}
+	}
+	return len(list) > 0, nil
+}
+
+// take returns the files that hold a content and are not there.
+func (f *Filling) take(id store.ID) []*fillFile {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	list := f.want[id]
+	delete(f.want, id)
+	return list
+}
+
+// write calls put with the directory of a file, which reports whether it has written that.
+func (f *Filling) write(file *fillFile, put func(vfs.Dir) (bool, error)) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("export to %q: %q: %w", f.dir, Join(file.dir.path, file.Name), err)
+		}
+	}()
+	if err := context.Cause(f.ctx); err != nil {
+		return err
+	}
+	dir, err := f.enter(file.dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.leave(file.dir)) }()
+	is, err := put(dir)
+	file.isThere = is && err == nil
+	return err
+}
+
+// enter opens a directory to write a file there.
+func (f *Filling) enter(d *fillDir) (vfs.Dir, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if d.open == nil {
+		var err error
+		if d.open, err = vfs.OpenDir(f.at(d)); err != nil {
+			return nil, err
+		}
+	}
+	if d.busy++; d.busy == 1 {
+		f.idle = slices.DeleteFunc(f.idle, func(o *fillDir) bool { return o == d })
+	}
+	return d.open, nil
+}
+
+// leave ends that.
+func (f *Filling) leave(d *fillDir) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	d.left--
+	if d.busy--; d.busy > 0 {
+		return nil
+	}
+	if d.left > 0 {
+		f.idle = append(f.idle, d)
+		if len(f.idle) <= maxIdle {
+			return nil
+		}
+		d, f.idle = f.idle[0], slices.Delete(f.idle, 0, 1)
+	}
+	return f.close(d)
+}
+
+// close closes a directory. Filling.mu is held.
+func (f *Filling) close(d *fillDir) error {
+	open := d.open
+	d.open = nil
+	return open.Close()
+}
+
+// Finish writes what has not come, from a store that has it, and gives directories their permission bits.
+func (f *Filling) Finish(g BlobGetter) (*ExportResult, error) {
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for _, file := range f.files { // in order of their paths: what is near is read together
+		group.Go(func() error {
+			for _, file := range f.take(file.ID) {
+				if err := f.write(file, func(dir vfs.Dir) (bool, error) {
+					return f.put(g, dir, file.dir.path, file.Entry)
+				}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	for _, d := range slices.Backward(f.all[1:]) { // the root's own permission bits are not in the tree
+		if err := os.Chmod(f.at(d), os.FileMode(d.perm)); err != nil {
+			return nil, err
+		}
+	}
+	return f.result(), nil
+}
+
+// Abandon removes what was written. What others have put there stays.
+func (f *Filling) Abandon() error {
+	var errs []error
+	for _, d := range f.idle {
+		errs = append(errs, f.close(d))
+	}
+	f.idle = nil
+	for _, file := range f.files {
+		if !file.isThere {
+			continue
+		}
+		if err := os.Remove(filepath.Join(f.at(file.dir), file.Name)); !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	for _, d := range slices.Backward(f.all[1:]) {
+		os.Remove(f.at(d)) // fails if it has what is not ours
+	}
+	return errors.Join(errs...)
+}
