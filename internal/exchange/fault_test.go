@@ -156,8 +156,8 @@ func faultOnce(t *testing.T, m *machine, mem *remotetest.Mem, fault *vfstest.Fau
 	checkRemote(t, m, mem)
 }
 
-// TestCloneCut stops a clone at each of its requests. It says so, and the directory is as it was; then it is done in the
-// same directory, with the same store.
+// TestCloneCut stops a clone at each of its requests. It says so, and the directory is as it was; then it is done in
+// the same directory, with the same store.
 func TestCloneCut(t *testing.T) {
 	old := [2]int{maxInEntry, maxPack}
 	maxInEntry, maxPack = 4<<10, 100<<10

@@ -460,17 +460,12 @@ func (b *hanging) Get(ctx context.Context, key string, off, n int64) ([]byte, er
 	return b.Backend.Get(ctx, key, off, n)
 }
 
-// restoringAs returns what a restore does, of which all has to be done.
-func restoringAs(
-	do func(context.Context, *manager.FileSnapshotManager) (*manager.RestoreResult, error),
-) func(context.Context, *manager.FileSnapshotManager) error {
-	return func(ctx context.Context, x *manager.FileSnapshotManager) error {
-		r, err := do(ctx, x)
-		if err == nil && !r.IsComplete() {
-			err = fmt.Errorf("it is not complete: %+v", r)
-		}
-		return err
+// allOf returns an error if a restore has not done all that it was to do.
+func allOf(r *manager.RestoreResult, err error) error {
+	if err == nil && !r.IsComplete() {
+		err = fmt.Errorf("it is not complete: %+v", r)
 	}
+	return err
 }
 
 // queries ask for contents that are at a remote. All but find hold a lock while they read.
@@ -527,12 +522,12 @@ func TestTurnBesideFetch(t *testing.T) {
 	const now = "zero\none\ntwo\nthree 1\nfour\nfive, changed\n"
 	a.write("text", now) // by the user: what goes is merged
 	tasks := []task{
-		{"revert", restoringAs(func(ctx context.Context, x *manager.FileSnapshotManager) (*manager.RestoreResult, error) {
-			return x.Revert(ctx, &manager.RevertOptions{Turns: []string{"turn:1"}, Paths: []string{"text"}})
-		}), "zero\none\ntwo\nthree 0\nfour\nfive, changed\n"},
-		{"restore", restoringAs(func(ctx context.Context, x *manager.FileSnapshotManager) (*manager.RestoreResult, error) {
-			return x.RestoreFiles(ctx, &manager.RestoreOptions{Target: "turn:0", Exact: true})
-		}), "one\ntwo\nthree 0\nfour\nfive\n"},
+		{"revert", func(ctx context.Context, x *manager.FileSnapshotManager) error {
+			return allOf(x.Revert(ctx, &manager.RevertOptions{Turns: []string{"turn:1"}, Paths: []string{"text"}}))
+		}, "zero\none\ntwo\nthree 0\nfour\nfive, changed\n"},
+		{"restore", func(ctx context.Context, x *manager.FileSnapshotManager) error {
+			return allOf(x.RestoreFiles(ctx, &manager.RestoreOptions{Target: "turn:0", Exact: true}))
+		}, "one\ntwo\nthree 0\nfour\nfive\n"},
 	}
 	for name, do := range queries {
 		tasks = append(tasks, task{name, do, now})
