@@ -187,11 +187,11 @@ func renames(going, coming []similar.Candidate) (map[string]string, error) {
 func (x *restore) carry(ctx context.Context, a *aim) error {
 	var from []string // paths at which such a file was
 	for p, list := range a.back {
-		w := a.expected[p]
-		if w == nil || list[0].Change.New != nil {
+		w, newest := a.expected[p], newestTurn(list)
+		if w == nil || newest == nil || newest.Change.New != nil {
 			continue
 		}
-		_, found, err := x.m.endsOf(ctx, list[0])
+		_, found, err := x.m.endsOf(ctx, *newest)
 		if err != nil {
 			return err
 		}
@@ -207,7 +207,7 @@ func (x *restore) carry(ctx context.Context, a *aim) error {
 	pairs := make(map[*record]map[string]string)
 	a.carried = make(map[string]string)
 	for len(from) > 0 {
-		p, by := from[0], a.back[from[0]][0].By
+		p, by := from[0], newestTurn(a.back[from[0]]).By
 		from = from[1:]
 		if pairs[by] == nil {
 			found, err := mv.movedBy(by)
@@ -224,7 +224,7 @@ func (x *restore) carry(ctx context.Context, a *aim) error {
 		if a.carried[to] = p; w.Doubt == "" {
 			w.mix(cmp.Or(a.expected[p].Doubt, fmt.Sprintf("it was changed at %q by a turn that stays", p)))
 		}
-		if a.back[to][0].Change.New == nil { // it was moved on
+		if newestTurn(a.back[to]).Change.New == nil { // it was moved on
 			from = append(from, to)
 		}
 	}
@@ -265,14 +265,23 @@ func isBroken(list []standing.StepChange) bool {
 	return false
 }
 
+// newestTurn returns the first of changes that is a turn's, and not a cut behind it; nil: none is.
+func newestTurn(list []standing.StepChange) *standing.StepChange {
+	i := slices.IndexFunc(list, func(sc standing.StepChange) bool { return !sc.By.IsJoint() })
+	if i < 0 {
+		return nil
+	}
+	return &list[i]
+}
+
 // movedBy returns, by the path at which a change that goes found a file that it moved, the
 // one to which it did so, if other changes found it there, or made it.
 func (mv *mover) movedBy(r *record) (map[string]string, error) {
 	var went, came []similar.Candidate
 	for p, list := range mv.a.back {
-		newest, oldest := list[0], list[len(list)-1]
-		if history.IsSame(newest.By, r) && newest.Change.New == nil {
-			_, found, err := mv.x.m.endsOf(mv.ctx, newest)
+		newest, oldest := newestTurn(list), list[len(list)-1]
+		if newest != nil && history.IsSame(newest.By, r) && newest.Change.New == nil {
+			_, found, err := mv.x.m.endsOf(mv.ctx, *newest)
 			if err != nil {
 				return nil, err
 			}

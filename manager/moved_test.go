@@ -712,7 +712,9 @@ func TestMergeMovedFromContested(t *testing.T) {
 	}
 }
 
-// What was taken back of a window does not come with what a later one of the turn had found.
+// What was taken back of a window does not come with what a later one of the turn had found. A
+// file that the turn has moved stays, where the user had written in it before that, although
+// what was taken back has put another one where it was.
 func TestTheirsWithoutWindow(t *testing.T) {
 	text := numbered(nil)
 	b := newBench(t)
@@ -748,12 +750,19 @@ func TestTheirsWithoutWindow(t *testing.T) {
 	}
 	opts.Hunks = nil
 	b.expectFiles(files{"a": text, "b": numbered(map[int]string{2: "turn", 8: "user"})})
+	keep := &RevertOptions{Turns: opts.Turns}
+	r, err := m.Revert(t.Context(), keep)
+	want := []Conflict{{Path: "b", Why: "made-then-changed",
+		Hint: "snapctl revert turn:0 --on-conflict theirs -- b"}}
+	if d := cmp.Diff(want, r.Conflicts); err != nil || d != "" {
+		t.Errorf("what the user wrote is in b alone: %v, conflicts (-want +got):\n%s", err, d)
+	}
+	b.expectFiles(files{"a": text, "b": numbered(map[int]string{2: "turn", 8: "user"})})
+	b.write("a", numbered(map[int]string{5: "mine"}))
 	if _, err := m.Revert(t.Context(), opts); err != nil {
 		t.Fatal(err)
 	}
-	if now := b.files()["a"]; strings.Contains(now, "turn") {
-		t.Errorf("a has what the turn wrote:\n%s", now)
-	}
+	b.expectFiles(files{"a": numbered(map[int]string{8: "user"})})
 }
 
 // What the user wrote in a file between two windows of a turn, which moved it before and
