@@ -150,7 +150,7 @@ func (x *restore) mergeSteps(ctx context.Context, a *aim, at *record, w *livedir
 			stays := isBack && slices.ContainsFunc(a.goes.cuts[w.Path], isCut)
 			list, err = x.stepsOf(ctx, sc, cuts, isBack, !isBack || stays)
 			if err == nil && x.opts.OnConflict == rollback.ConflictTheirs {
-				err = x.outOf(ctx, a, at, sc, list)
+				err = x.outOf(ctx, a, at, sc, isBack, list)
 			}
 		}
 		if trees.IsLoss(err) || errors.Is(err, store.ErrForgotten) {
@@ -172,8 +172,10 @@ func (x *restore) mergeSteps(ctx context.Context, a *aim, at *record, w *livedir
 	return append(steps, again...), nil
 }
 
-// outOf notes in the steps of a change what it was made on and is out by now, or is cut.
-func (x *restore) outOf(ctx context.Context, a *aim, at *record, sc standing.StepChange, steps []merging.Step) error {
+// outOf notes in the steps of a change what it was made on and is out by then, or is cut. What
+// goes with a change that goes has steps of its own behind those.
+func (x *restore) outOf(ctx context.Context, a *aim, at *record, sc standing.StepChange, isBack bool,
+	steps []merging.Step) error {
 	l, p := a.standings.Line, sc.Change.Path
 	before, err := l.FoundBy(ctx, sc.By)
 	if before == nil || err != nil {
@@ -183,7 +185,12 @@ func (x *restore) outOf(ctx context.Context, a *aim, at *record, sc standing.Ste
 	if err != nil {
 		return err
 	}
-	turns, isOut, err := x.turnsOut(ctx, a, sc, since, out)
+	for _, o := range a.back[p] { // which is out once it comes
+		if !isBack && !o.By.IsJoint() && !standing.HasRecord(since, o.By.Seq) {
+			out = append(out, o.By)
+		}
+	}
+	turns, isOut, err := x.turnsOut(ctx, a, sc, before, since, out)
 	if err != nil {
 		return err
 	}
@@ -223,10 +230,11 @@ func (x *restore) outOf(ctx context.Context, a *aim, at *record, sc standing.Ste
 	return nil
 }
 
-// turnsOut returns the turns that are out, or of which something is cut, since a change, of
-// the records by which what is in now differs from what was in then, newest first.
-func (x *restore) turnsOut(ctx context.Context, a *aim, sc standing.StepChange, since, out []*record) (turns []*record,
-	isOut map[uint64]bool, err error) {
+// turnsOut returns the turns that were in before a change, and of which all is out, or something
+// is cut, by now, newest first. What is in now differs from what was in then by the records of
+// since, which have come, and those of out.
+func (x *restore) turnsOut(ctx context.Context, a *aim, sc standing.StepChange, before *record, since, out []*record) (
+	turns []*record, isOut map[uint64]bool, err error) {
 	p := sc.Change.Path
 	comes := func(r *record) bool {
 		return slices.ContainsFunc(a.forth[p], func(o standing.StepChange) bool { return history.IsSame(o.By, r) })
@@ -246,7 +254,13 @@ func (x *restore) turnsOut(ctx context.Context, a *aim, sc standing.StepChange, 
 			if err != nil {
 				return nil, nil, err
 			}
-			turns = append(turns, turn)
+			was, err := a.standings.Line.Trail(before, p).Find(ctx, turn)
+			if err != nil {
+				return nil, nil, err
+			}
+			if was != nil { // else it has come since, and the change was not made on it
+				turns = append(turns, turn)
+			}
 		}
 	}
 	slices.SortFunc(turns, func(a, b *record) int { return cmp.Compare(b.Seq, a.Seq) })
@@ -331,7 +345,7 @@ func (x *restore) merge(ctx context.Context, a *aim, w *livedir.Want, it *rollba
 	}
 	w.Old, w.New, w.Doubt, w.Held, w.Keep, w.Lost = it.Now, mg.Now, doubt, "", "", ""
 	w.Merged, w.Created, a.replaced[w.Path] = true, mg.Now == nil, mg.IsWhole
-	a.gaveUp[w.Path] = mg.IsWhole || len(mg.Given) > 0
+	a.gaveUp[w.Path] = mg.GaveUp
 	return nil
 }
 

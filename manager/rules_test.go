@@ -851,7 +851,11 @@ func (s *ruleSession) steps(goes, comes, in, to ruleSet) (list []ruleStep) {
 	list = append(list, again...)
 	for i := range list {
 		if c := list[i].c; c.turn >= 0 {
-			list[i].out = s.out(c, in.plus(to))
+			is := in.plus(to) // what goes with it has a step of its own
+			if list[i].comes {
+				is = to // behind those of what goes
+			}
+			list[i].out = s.out(c, is)
 		}
 	}
 	return list
@@ -990,7 +994,7 @@ func (s *ruleSession) isSameTurn(a, b *ruleChange) bool {
 // whole of it.
 func (rp *rulePath) step(st ruleStep, lines bool) {
 	if rp.text == st.base || rp.text == st.theirs { // of what was in conflict nothing is there any more
-		if rp.gave = ""; rp.part {
+		if rp.part {
 			rp.left, rp.part = "", false
 			for i := range rp.steps {
 				rp.steps[i].got = rp.steps[i].theirs
@@ -1218,7 +1222,9 @@ func (w *rules) move(s *ruleSession, plan []*rulePath, line ruleSet) *ruleRestor
 		if rp.pure && s.expects(rp.path, rp.to) == ruleUnknown {
 			s.expect(rp.path, rp.to, rp.text)
 		}
-		r.paths[rp.path] = ruleDeed{found: rp.found, left: rp.text, from: rp.from, to: rp.to}
+		if rp.text != rp.found || !rp.to.is(rp.from) { // else it has done nothing there
+			r.paths[rp.path] = ruleDeed{found: rp.found, left: rp.text, from: rp.from, to: rp.to}
+		}
 	}
 	r.out, r.in = s.line.minus(line), line.minus(s.line)
 	s.line = slices.Clone(line)
@@ -1250,7 +1256,7 @@ func (w *rules) cut(s *ruleSession, rp *rulePath) {
 	w.time++
 	c := &ruleChange{id: w.time, turn: -1, path: rp.path, before: rp.found, after: rp.text, under: rp.from}
 	for _, st := range rp.steps {
-		if st.comes && !came.has(st.c.turn) {
+		if st.comes && !came.has(st.c.turn) || st.half { // which no cut can say
 			continue
 		}
 		if cut, ok := ruleCutOf(st); ok {
@@ -1261,6 +1267,9 @@ func (w *rules) cut(s *ruleSession, rp *rulePath) {
 		return
 	}
 	c.mixed = len(again) > 0 || s.expects(rp.path, rp.from) != c.before
+	if n := len(in); n > 0 && !rp.from.has(in[n-1]) { // nor was it made on what that has left
+		c.mixed = c.mixed || s.changes[in[n-1]].after != c.before
+	}
 	s.changes[c.id] = c
 	rp.to = in.plus(ruleSet{c.id})
 	s.expect(rp.path, rp.to, c.after)

@@ -63,7 +63,8 @@ type Path struct {
 	isUntold bool       // of which no record can say what is in then, if not all is done
 	isVague  bool       // of which it is not known what came of it
 	Clash    *Clash     // what could not be done of it; nil: all was
-	Given    [][]byte   // lines of conflicts that were given up
+	Given    [][]byte   // lines of conflicts that were given up and that the text is without
+	GaveUp   bool       // some were, or the file as a whole
 	lost     error      // why a content cannot be read
 }
 
@@ -132,7 +133,7 @@ func (mg *Path) withoutOut(st *Step) (*Step, error) {
 // become has the file become another one as a whole, whatever it was merged to.
 func (mg *Path) become(e *tree.Entry) {
 	mg.take(e)
-	mg.IsWhole = true
+	mg.IsWhole, mg.GaveUp = true, true
 }
 
 func (mg *Path) stepOf(st *Step) (why string, err error) {
@@ -248,6 +249,7 @@ func (mg *Path) mergeLines(st *Step, base, ours, theirs []byte) (why string, err
 		for _, c := range m.Conflicts {
 			mg.Given = append(mg.Given, c.Ours.Text)
 		}
+		mg.GaveUp = true
 		return "", nil
 	}
 	if how != rollback.ConflictMarkers && !hasCommon(m.Text, ours, theirs) {
