@@ -108,6 +108,10 @@ func (a *app) clone(ctx context.Context, text, dir string, f *cloneFlags) error 
 		return x.bring(shown, x.importer(s, repo, loc), fetched)
 	})
 	stop()
+	if errors.Is(err, context.Canceled) && x.imported {
+		return &failure{exitInterrupted, fmt.Errorf("clone: interrupted, %s has its history, and not all of its files",
+			words.Quote(dir)), "'snapctl --root " + words.ShellQuote(dir) + " restore -y @ --exact' writes the rest"}
+	}
 	if err != nil {
 		return remoteError(text, err)
 	}
@@ -133,7 +137,8 @@ type cloning struct {
 	storeDir string
 	answer   *cloneAnswer
 
-	filling *trees.Filling // of the files; nil: they are exported when all is here
+	filling  *trees.Filling // of the files; nil: they are exported when all is here
+	imported bool           // all records are here
 }
 
 // importer returns what brings the records, and begins to write files.
@@ -177,21 +182,22 @@ func (x *cloning) withStore(ctx context.Context, fn func(*cas.Store, *places.Loc
 // bring brings the records, and then the files of the newest.
 func (x *cloning) bring(ctx context.Context, m *exchange.Importer, f *exchange.Fetched) error {
 	before, err := m.Store.Newest(ctx, m.Worktree, cas.AnySession)
-	if err == nil {
+	if err == nil && len(before.Origin) == 0 { // else a clone was cut off
 		return refuse("clone into a directory that snapctl does not know",
 			"%s has a history of its own here, of session %q", words.Quote(x.dir), before.Session)
 	}
-	if !errors.Is(err, store.ErrNotFound) {
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
 	// The remote comes first: what is promised is nowhere else.
-	if err := exchange.Add(ctx, m.Store.FS(), x.config); err != nil {
+	if err := x.addRemote(ctx, m.Store); err != nil {
 		return err
 	}
 	r, err := m.Import(ctx, f, x.goOn)
 	if err != nil {
 		return err
 	}
+	x.imported = true
 	x.answer.Records, x.answer.Bytes, x.answer.Lost = r.Records, r.Bytes, r.Lost
 	if r.Untold {
 		x.app.tell("warning: what stays at %s may be pruned there: this machine may not write there, and say so",
@@ -227,6 +233,22 @@ func (x *cloning) bring(ctx context.Context, m *exchange.Importer, f *exchange.F
 	}
 	if len(result.Lost)+len(result.Forgotten)+len(x.answer.Missing) > 0 {
 		return &failure{code: exitPart}
+	}
+	return nil
+}
+
+// addRemote adds the remote, unless a clone that was cut off has done so.
+func (x *cloning) addRemote(ctx context.Context, s *cas.Store) error {
+	err := exchange.Add(ctx, s.FS(), x.config)
+	if !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	there, ferr := exchange.Find(s.FS(), x.config.Name)
+	if ferr != nil {
+		return ferr
+	}
+	if there.URL != x.config.URL || there.ID != x.config.ID {
+		return refuse("give it another name with --name", "%w", err)
 	}
 	return nil
 }

@@ -413,11 +413,28 @@ func (a *app) remotePush(ctx context.Context, args []string, all bool) error {
 		shown, stop := a.showProgress(ctx)
 		r, err := (&exchange.Pusher{Store: p.store, Repo: repo, Name: c.Name, NoLog: c.NoLog}).Push(shown, sessions...)
 		stop()
+		if errors.Is(err, context.Canceled) {
+			return p.cutPush(context.WithoutCancel(ctx), c, r)
+		}
 		if err != nil {
 			return remoteError(c.Name, err)
 		}
 		return a.printPushed(c, r)
 	})
+}
+
+// cutPush returns the failure of a push that was interrupted: what it has put, and what is not there.
+func (p *place) cutPush(ctx context.Context, c *exchange.Config, r *exchange.PushResult) error {
+	if r == nil {
+		r = new(exchange.PushResult)
+	}
+	w, err := exchange.Waiting(ctx, p.store, c.Name)
+	if err != nil {
+		return err
+	}
+	return &failure{exitInterrupted, fmt.Errorf("remote push: interrupted, %s came to %s, %s did not",
+		words.Count(r.Records, "record"), c.Name, words.Comma(w.Records)),
+		"'snapctl remote push " + c.Name + "' puts the rest there"}
 }
 
 func (a *app) printPushed(c *exchange.Config, r *exchange.PushResult) error {

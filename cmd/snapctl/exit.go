@@ -165,6 +165,20 @@ var whenInterrupted = map[string]struct{ state, hint string }{
 	"compact":  {"the store is whole, and what was written anew stays", "'snapctl compact' goes on where it was"},
 	"forget":   {"the store is whole, and may still hold the content", "run the same command again"},
 	"adopt":    {"the history is whole", "'snapctl adopt' can be run again"},
+	"clone":    {"no file was written", "run the same command again"},
+
+	"patch undo": {"nothing was changed", ""},
+
+	"remote init":   {"it was made whole, or not", "run the same command again: it says if there is one"},
+	"remote push":   {"what was put there stays", "'snapctl remote push' puts the rest there"},
+	"remote wait":   {"what was put there stays", "'snapctl remote status' says what is not there yet"},
+	"remote pull":   {"what came is whole", "'snapctl remote pull' brings the rest"},
+	"remote fetch":  {"what came stays", "'snapctl remote fetch' brings the rest"},
+	"remote evict":  {"nothing is gone that is not there", "'snapctl remote evict' can be run again"},
+	"remote check":  {"the remote is as it was", "'snapctl remote check' can be run again"},
+	"remote repair": {"neither is worse than it was", "'snapctl remote repair' continues"},
+	"remote prune":  {"the remote is whole", "'snapctl remote prune', with the same flags, continues"},
+	"remote rotate": {"the new key is there, or not", "run the same command again"},
 }
 
 // interrupted returns the failure of a command that was interrupted; "" for the name: it is

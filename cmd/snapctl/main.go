@@ -75,7 +75,7 @@ func (a *app) run(ctx context.Context) int {
 	}
 	if err = cmp.Or(a.interrupted, err); errors.Is(err, context.Canceled) {
 		if _, ok := errors.AsType[*failure](err); !ok {
-			err = interrupted(c.Name(), err)
+			err = interrupted(strings.TrimPrefix(c.CommandPath(), root.Name()+" "), err)
 		}
 	}
 	if isHook(c, a.args) {

@@ -387,6 +387,7 @@ func TestCancelled(t *testing.T) {
 		{[]string{"forget", "-y", "a"},
 			"snapctl: forget: interrupted, the store is whole, and may still hold the content\n" +
 				"hint: run the same command again\n"},
+		{[]string{"patch", "undo"}, "snapctl: patch undo: interrupted, nothing was changed\n"},
 	} {
 		stderr.Reset()
 		code := run(ctx, append([]string{"--store", base, "--root", dir}, tt.args...), nil, &out, &stderr, none)

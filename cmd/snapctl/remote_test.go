@@ -25,17 +25,20 @@ type remoteUser struct {
 	env  []string
 }
 
-// run runs a command in a directory, and returns its code and all that it says.
-func (u *remoteUser) run(dir string, args ...string) (code int, said string) {
-	u.t.Helper()
+func (u *remoteUser) getenv() func(string) string {
 	env := map[string]string{"HOME": u.home, "BOO_ENGINE": "off"}
 	for _, e := range u.env {
 		k, v, _ := strings.Cut(e, "=")
 		env[k] = v
 	}
+	return func(k string) string { return env[k] }
+}
+
+// run runs a command in a directory, and returns its code and all that it says.
+func (u *remoteUser) run(dir string, args ...string) (code int, said string) {
+	u.t.Helper()
 	var out bytes.Buffer
-	code = run(u.t.Context(), append([]string{"--root", dir}, args...), nil, &out, &out,
-		func(k string) string { return env[k] })
+	code = run(u.t.Context(), append([]string{"--root", dir}, args...), nil, &out, &out, u.getenv())
 	return code, out.String()
 }
 
