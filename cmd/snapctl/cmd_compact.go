@@ -42,7 +42,12 @@ type compactAnswer struct {
 	Problems []jsonProblem `json:"problems"`
 }
 
+// compactGarbage is for a program that has some 100 MB in use, 40 for each goroutine that compresses, and
+// makes little garbage: of Go's source a compaction takes 156 MB with it, and 237 without, in the same time.
+const compactGarbage = 20
+
 func (a *app) compact(ctx context.Context, dryRun bool, wait time.Duration) error {
+	limitGarbage(compactGarbage)
 	s, err := a.openStore(ctx, dryRun, false)
 	if err != nil {
 		return err

@@ -206,6 +206,7 @@ func (a *app) doPrune(ctx context.Context, s *cas.Store, plan *retain.PrunePlan,
 	for _, why := range r.Kept {
 		j.Damage = append(j.Damage, why.Error())
 	}
+	limitGarbage(compactGarbage)
 	c, err := retain.CompactSealed(shown, s)
 	if c != nil {
 		j.Compacted = c.Packs

@@ -111,10 +111,16 @@ func (a *app) serveCommand() *cobra.Command {
 // user's own programs, and collecting takes 5 ms of a core for each 10 MB.
 const serveGarbage = 40
 
-func (a *app) serve(ctx context.Context, f *serveFlags) error {
+// limitGarbage has the process let so much garbage come together, in percent of what it has in use,
+// unless its user has said how much.
+func limitGarbage(percent int) {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(serveGarbage)
+		debug.SetGCPercent(percent)
 	}
+}
+
+func (a *app) serve(ctx context.Context, f *serveFlags) error {
+	limitGarbage(serveGarbage)
 	var open vfs.File // locked until all is closed: see stopServing
 	defer func() {
 		if open != nil {
