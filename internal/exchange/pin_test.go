@@ -357,6 +357,72 @@ func TestLazyKept(t *testing.T) {
 	}
 }
 
+// pinned returns what a machine remembers of its pin, after it has changed it.
+func (m *machine) pinned(change func(*pinFile)) (at pinFile) {
+	m.t.Helper()
+	err := m.withStore(func(s *cas.Store, _ *places.Location) error {
+		ok, err := read(s.FS(), "team", "pinned", &at)
+		if err == nil && !ok {
+			err = errors.New("it knows of no pin")
+		}
+		if err == nil && change != nil {
+			change(&at)
+			err = write(s.FS(), "team", "pinned", &at)
+		}
+		return err
+	})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return at
+}
+
+// TestPinRenewed has a lazy clone push: what it has left there it says again once a day, and no more when it has all.
+func TestPinRenewed(t *testing.T) {
+	_, mem := hasLeft(t)
+	b := newMachine(t)
+	if _, err := b.lazy(mem); err != nil {
+		t.Fatal(err)
+	}
+	first := b.pinned(nil)
+	b.mustPush(mem)
+	if at := b.pinned(nil); at.Next != first.Next {
+		t.Errorf("it was said again at once: %d entries, then %d", first.Next, at.Next)
+	}
+	long := func(at *pinFile) { at.Said = at.Said.Add(-pinAge - time.Minute) }
+	old := b.pinned(long)
+	b.mustPush(mem)
+	at := b.pinned(nil)
+	if at.Next != first.Next+1 || !bytes.Equal(at.Line, first.Line) || !at.Said.After(old.Said.Add(pinAge)) {
+		t.Fatalf("a day later: %+v, and before %+v", at, old)
+	}
+	repo, err := openRepo(t.Context(), mem)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, _, _, err := repo.Entry(t.Context(), repo.DirOf(lines.PinSession),
+		lines.Position{Line: lines.Line(at.Line), Entry: at.Next - 1, Hash: hash32(at.Hash)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.Void || time.Since(time.Unix(e.Pin.Time, 0)) > time.Minute || len(e.Pin.On) != len(first.On) ||
+		e.Pin.On[0] != first.On[0].leaning() {
+		t.Errorf("there is %+v of %d lines, %+v", e.Pin, len(first.On), first.On)
+	}
+	err = b.withStore(func(s *cas.Store, _ *places.Location) error {
+		_, err := FetchAll(fetching(t, mem), s, "team")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.pinned(long)
+	b.mustPush(mem)
+	if got := b.pinned(nil); got.Next != at.Next {
+		t.Errorf("all is here, and it was said again: %d entries, then %d", at.Next, got.Next)
+	}
+}
+
 // TestFetchMoved reads what was left in a remote after it was put elsewhere there: by a prune that
 // forgets a content, by one that seals all anew, and by a repair.
 func TestFetchMoved(t *testing.T) {

@@ -10,8 +10,10 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -19,8 +21,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/exchange"
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/inside"
+	"github.com/boocode/filestore/internal/places"
+	"github.com/boocode/filestore/internal/remote/lines"
+	"github.com/boocode/filestore/internal/remote/remotetest"
 	"github.com/boocode/filestore/internal/retain"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/manager"
@@ -758,4 +765,72 @@ func TestReviewedAlone(t *testing.T) {
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a second one: %v", err)
 	}
+}
+
+// TestElsewhere: what others make of a session, pulled from a remote, is listed beside it, is looked at as any
+// session is, and nothing of it is taken back here.
+func TestElsewhere(t *testing.T) {
+	w, other := newWorld(t, nil), newWorld(t, nil)
+	w.turn("mine", "a", "1\n")
+	other.turn("theirs", "b", "2\n")
+	place := remotetest.NewMem()
+	if _, err := lines.Init(t.Context(), place, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range []*world{other, w} { // one pushes, the other pulls
+		loc, err := places.Locate(m.stores, m.dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := cas.Open(t.Context(), loc.Dir, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		repo, err := lines.Open(t.Context(), place, func(keys []byte) ([]byte, error) { return keys, nil })
+		if err == nil {
+			err = exchange.Add(t.Context(), s.FS(), &exchange.Config{Name: "team", ID: repo.ID()})
+		}
+		var f *exchange.Fetched
+		switch {
+		case err != nil:
+		case m == other:
+			_, err = (&exchange.Pusher{Store: s, Repo: repo, Name: "team"}).Push(t.Context())
+		default:
+			if f, err = exchange.Fetch(t.Context(), repo, nil); err == nil {
+				_, err = (&exchange.Importer{Store: s, Repo: repo, Name: "team"}).Import(t.Context(), f, nil)
+			}
+		}
+		if err = errors.Join(err, s.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, answer := w.ask("GET", "/v1/sessions?cwd="+url.QueryEscape(w.dir)+"&session=s", "")
+	var got []string
+	for _, row := range answer["sessions"].([]any) {
+		row := row.(map[string]any)
+		got = append(got, fmt.Sprint(row["session"], " ", row["root"] == w.dir, " ", row["title"]))
+	}
+	slices.Sort(got)
+	if want := []string{"s true mine", "team:s true theirs"}; !slices.Equal(got, want) {
+		t.Errorf("sessions %q, want %q", got, want)
+	}
+	ask := func(verb, fields string) (int, map[string]any) {
+		return w.ask("POST", "/v1/verbs/"+verb, fmt.Sprintf(`{"cwd":%q,"sessionId":"team:s"%s}`, w.dir, fields))
+	}
+	status, list := ask("get_snapshots", `,"newestFirst":true`)
+	if status != 200 {
+		t.Fatalf("turns of others: %d %v", status, list)
+	}
+	row := list["snapshots"].([]any)[0].(map[string]any)
+	if row["title"] != "theirs" || row["turnIndex"] != 0.0 {
+		t.Errorf("the newest is %v", row)
+	}
+	status, diff := ask("get_turn_diff", `,"rev":"turn:0"`)
+	if files := fmt.Sprint(diff["files"]); status != 200 || !strings.Contains(files, "+2\n") {
+		t.Errorf("what they did: %d %v", status, diff)
+	}
+	if status, answer := ask("revert", `,"turns":["turn:0"]`); status == 200 {
+		t.Errorf("a turn of others is taken back as if it were one of here: %v", answer)
+	}
+	w.holds("a", "1\n")
 }
