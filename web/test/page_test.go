@@ -3,8 +3,6 @@ package test
 import (
 	"encoding/json"
 	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -607,86 +605,4 @@ func TestNarrow(t *testing.T) {
 	b.click(".up", "Turns")
 	b.until(`document.querySelector(".turn").getBoundingClientRect().width > 300`)
 	b.quiet()
-}
-
-// TestAxe: axe-core finds nothing, whatever is shown, light or dark.
-func TestAxe(t *testing.T) {
-	axe, err := os.ReadFile("../node_modules/axe-core/axe.min.js")
-	if err != nil {
-		cmd := exec.Command("npm", "ci", "--no-audit", "--no-fund", "--silent")
-		cmd.Dir = ".."
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Skipf("NOT TESTED: npm ci: %v: %s", err, out)
-		}
-		if axe, err = os.ReadFile("../node_modules/axe-core/axe.min.js"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	w := newWorld(t)
-	zero := numbered(40)
-	w.write("a.go", text(zero))
-	w.turn("first", "a.go", text(changed(zero, 3, 20, 30)), "deep/down/b.go", "x\n")
-	w.turn("second", "c", "1\n")
-	w.write("a.go", text(changed(zero, 3, 20, 29, 30)))
-	w.turn("third", "d", "1\n")
-	w.begin("is open")
-	w.serve()
-	for _, scheme := range []string{"light", "dark"} {
-		b := browse(t, w.address, 1400, 900, colours(scheme))
-		check := func(what string) {
-			t.Helper()
-			time.Sleep(200 * time.Millisecond)
-			eval[bool](b, string(axe)+";true")
-			found := eval[[]string](b, `axe.run(document, { resultTypes: ["violations"] }).then(r => r.violations.flatMap(v =>
-				v.nodes.map(n => v.id + ": " + n.target.join(" ") + ": " + n.failureSummary)))`)
-			for _, f := range found {
-				t.Errorf("%s, %s: %s", scheme, what, f)
-			}
-		}
-		b.chooses("first", "a.go")
-		check("a diff")
-		b.keys("a")
-		b.until(`document.querySelector(".owner button")`)
-		check("whose lines are")
-		b.keys("a", "s")
-		b.until(`document.querySelector(".code.split")`)
-		check("side by side")
-		b.keys(" ", "h")
-		b.until(`document.querySelector(".scrubber input")`)
-		check("picked, and the history")
-		b.keys("\r")
-		b.until(`document.querySelector("dialog button.go:not(:disabled)")`)
-		check("a preview, with an open turn")
-		b.keys(kb.Escape, "m")
-		b.until(`document.querySelector("dialog input")`)
-		check("a name")
-		b.keys(kb.Escape)
-		b.keys("?")
-		check("the keys")
-		b.keys(kb.Escape)
-		b.click(".bar button", "Restores")
-		check("restores")
-		b.keys(kb.Escape)
-		b.click(".bar button", "Label")
-		check("a label")
-		b.keys(kb.Escape)
-		b.keys("/")
-		b.types("nothing has this")
-		b.sees("Nothing has")
-		check("nothing found")
-		b.keys(kb.Escape, kb.Escape, kb.Escape, "/")
-		b.types("line20")
-		b.keys("\r")
-		b.until(`document.querySelector(".turn.found")`)
-		check("what was found in contents")
-		b.quiet()
-	}
-	for what, address := range map[string]string{"no token": strings.Split(w.address, "#")[0]} {
-		b := browse(t, address, 1400, 900)
-		b.sees("This address has no token")
-		eval[bool](b, string(axe)+";true")
-		if found := eval[int](b, `axe.run(document).then(r => r.violations.length)`); found > 0 {
-			t.Errorf("%s: %d violations", what, found)
-		}
-	}
 }

@@ -161,11 +161,9 @@ func TestShots(t *testing.T) {
 	}
 }
 
-// TestScreens makes pictures of all that the page can look like: 'make web-shots SCREENS=DIR'.
+// TestScreens has axe-core look at what the page can look like, and makes pictures of it by
+// 'make web-shots SCREENS=DIR'.
 func TestScreens(t *testing.T) {
-	if *screens == "" {
-		t.Skip("SKIPPED: it makes pictures; run with -screens DIR")
-	}
 	*format = "png"
 	w := shopped(t)
 	w.begin("Move the price, and draw a logo")
@@ -186,8 +184,11 @@ func TestScreens(t *testing.T) {
 		n := 0
 		shoot := func(name string) {
 			t.Helper()
-			time.Sleep(500 * time.Millisecond)
-			n++
+			b.axe(scheme + ", " + name)
+			if n++; *screens == "" {
+				return
+			}
+			time.Sleep(300 * time.Millisecond)
 			b.picture(filepath.Join(*screens, fmt.Sprintf("%s-%02d-%s.png", scheme, n, name)))
 		}
 		b = browse(t, w.address, 1280, 760, colours(scheme))
