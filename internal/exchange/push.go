@@ -510,13 +510,6 @@ func (p *Pusher) names(ctx context.Context, records []*store.Snapshot) (names []
 func (p *Pusher) objects(
 	ctx context.Context, t *Todo, e *lines.Entry, records []*store.Snapshot, live *cas.Live,
 ) error {
-	marker := audit.NewMarker(p.Store)
-	mark := func(snap *store.Snapshot) error {
-		if snap == nil || snap.Pruned {
-			return nil
-		}
-		return marker.MarkSnapshot(ctx, live, snap)
-	}
 	before := cmp.Or(t.leansOn, t.Imported)
 	if t.at.Seq > 0 {
 		var err error
@@ -526,18 +519,13 @@ func (p *Pusher) objects(
 			return err
 		}
 	}
-	if err := mark(before); err != nil {
+	ids, err := p.lacking(ctx, before, records[:len(t.Again)], records[len(t.Again):], live)
+	if err != nil {
 		return err
-	}
-	live.Take()
-	for _, snap := range records {
-		if err := mark(snap); err != nil {
-			return err
-		}
 	}
 	x := &packing{p: p, ctx: ctx, line: lines.Line(t.at.Line), entry: e}
 	ledger := p.Repo.Ledger()
-	ids := slices.DeleteFunc(live.Take(), func(id store.ID) bool {
+	ids = slices.DeleteFunc(ids, func(id store.ID) bool {
 		gone := ledger.IsForgotten(id)
 		if gone {
 			e.Forgotten = append(e.Forgotten, id)
@@ -563,6 +551,60 @@ func (p *Pusher) objects(
 	}
 	p.result.Forgotten += len(e.Forgotten)
 	return x.end()
+}
+
+// manyLacking is how many objects of an entry are a reason to look whether the line has them elsewhere.
+const manyLacking = 500
+
+// lacking returns the objects that records need, some that are said again and others that follow one another, and
+// that a line has not, of whose records one is before them; nil: it has none. What was found is added to live.
+//
+// A turn changes little, so only what differs is looked at, and what has moved to where nothing else has changed is
+// put again. If that would be much, all that the line has is looked at.
+func (p *Pusher) lacking(
+	ctx context.Context, before *store.Snapshot, again, records []*store.Snapshot, live *cas.Live,
+) (ids []store.ID, err error) {
+	marker := audit.NewMarker(p.Store)
+	mark := func(had, snap *store.Snapshot) error {
+		if snap.Pruned {
+			return nil
+		}
+		if had != nil {
+			if err := marker.MarkNear(ctx, live, had, snap); err != nil {
+				return err
+			}
+			live.Take()
+		}
+		err := marker.MarkSnapshot(ctx, live, snap)
+		ids = append(ids, live.Take()...)
+		return err
+	}
+	for _, snap := range again {
+		if err := mark(before, snap); err != nil {
+			return nil, err
+		}
+	}
+	had := before
+	for _, snap := range records {
+		if err := mark(had, snap); err != nil {
+			return nil, err
+		}
+		if !snap.Pruned {
+			had = snap
+		}
+	}
+	if before == nil || before.Pruned || len(ids) <= manyLacking {
+		return ids, nil
+	}
+	all := p.Store.NewLive()
+	if err := marker.MarkSnapshot(ctx, all, before); err != nil {
+		return nil, err
+	}
+	has := make(map[store.ID]bool)
+	for _, id := range all.Take() {
+		has[id] = true
+	}
+	return slices.DeleteFunc(ids, func(id store.ID) bool { return has[id] }), nil
 }
 
 // packing collects the objects of an entry.
