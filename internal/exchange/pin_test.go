@@ -645,3 +645,50 @@ func TestTurnBesideFetch(t *testing.T) {
 		})
 	}
 }
+
+// TestTurnAsksNothing begins a turn that is told of restores whose old contents are at a remote: it is told without
+// them, and asks nobody.
+func TestTurnAsksNothing(t *testing.T) {
+	rng := rand.New(rand.NewPCG(9, 9))
+	a, mem := newMachine(t), remotetest.NewMem()
+	for i := range 3 {
+		a.turn("s1", "", func() {
+			for n := range 3 {
+				a.write(fmt.Sprintf("big%d", n), raw(rng, 1<<20))
+			}
+			a.write("text", fmt.Sprintf("one\ntwo\nthree %d\nfour\nfive\n", i))
+		})
+	}
+	a.mustPush(mem)
+	x := a.open("s1")
+	for _, to := range []string{"turn:0", "turn:1"} { // what was before the first is then in no newest snapshot
+		if err := allOf(x.RestoreFiles(t.Context(), &manager.RestoreOptions{Target: to, Exact: true})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := x.Close()
+	if err == nil {
+		_, err = a.evict(mem)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	x = a.open("s1")
+	defer x.Close()
+	b := &hanging{Backend: mem, asked: make(chan struct{}), answer: make(chan struct{})}
+	defer close(b.answer)
+	ctx, cancel := context.WithTimeout(fetching(t, b), 10*time.Second) // not for ever if it waits
+	defer cancel()
+	r, err := x.OnTurnStart(ctx, &manager.Turn{SinceLast: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-b.asked:
+		t.Error("the turn has asked the remote")
+	default:
+	}
+	if said := r.SinceLast; !strings.Contains(said, `"text"`) || strings.Contains(said, `"text" (`) {
+		t.Errorf("it is told %q", said)
+	}
+}
