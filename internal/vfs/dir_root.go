@@ -65,13 +65,34 @@ func (d *rootDir) Lstat(name string, st *Stat) error {
 	return nil
 }
 
+// Errors of names that not every system has.
+var (
+	errNoName    = errors.New("the system has no such name")
+	errOtherName = errors.New("the system drops a dot or a space at the end of a name")
+)
+
 // lstat describes a name. One that no file can have, as "*" on Windows, is not there.
 func (d *rootDir) lstat(name string) (fs.FileInfo, error) {
-	fi, err := d.root.Lstat(name)
-	if isNoName(err) {
-		err = &fs.PathError{Op: "lstat", Path: name, Err: fs.ErrNotExist}
+	err := systemName(name)
+	if err == errNoName {
+		err = fs.ErrNotExist
 	}
-	return fi, err
+	if err != nil {
+		return nil, &fs.PathError{Op: "lstat", Path: name, Err: err}
+	}
+	return d.root.Lstat(name)
+}
+
+// checkSystemName returns an error unless name is one component of a path that the system
+// takes as it is.
+func checkSystemName(op, name string) error {
+	if err := CheckName(op, name); err != nil {
+		return err
+	}
+	if err := systemName(name); err != nil {
+		return &fs.PathError{Op: op, Path: name, Err: err}
+	}
+	return nil
 }
 
 func (d *rootDir) OpenDir(name string) (Dir, error) {
@@ -130,14 +151,14 @@ func (d *rootDir) Open(name string, st *Stat) (Reader, error) {
 }
 
 func (d *rootDir) Readlink(name string) (string, error) {
-	if err := CheckName("readlink", name); err != nil {
+	if err := checkSystemName("readlink", name); err != nil {
 		return "", err
 	}
 	return d.root.Readlink(name)
 }
 
 func (d *rootDir) Mkdir(name string, perm uint16) error {
-	if err := CheckName("mkdir", name); err != nil {
+	if err := checkSystemName("mkdir", name); err != nil {
 		return err
 	}
 	if err := d.root.Mkdir(name, 0o700); err != nil {
@@ -151,7 +172,7 @@ func (d *rootDir) Mkdir(name string, perm uint16) error {
 }
 
 func (d *rootDir) Create(name string) (Writer, error) {
-	if err := CheckName("create", name); err != nil {
+	if err := checkSystemName("create", name); err != nil {
 		return nil, err
 	}
 	f, err := d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -162,20 +183,20 @@ func (d *rootDir) Create(name string) (Writer, error) {
 }
 
 func (d *rootDir) Symlink(target, name string) error {
-	if err := CheckName("symlink", name); err != nil {
+	if err := checkSystemName("symlink", name); err != nil {
 		return err
 	}
 	return d.root.Symlink(target, name)
 }
 
 func (d *rootDir) Rename(name string, to Dir, newname string, mode RenameMode) error {
-	if err := errors.Join(CheckName("rename", name), CheckName("rename", newname)); err != nil {
+	if err := errors.Join(checkSystemName("rename", name), checkSystemName("rename", newname)); err != nil {
 		return err
 	}
 	if to != Dir(d) || mode != Replace {
 		return &fs.PathError{Op: "rename", Path: name, Err: errors.ErrUnsupported}
 	}
-	return d.root.Rename(name, newname)
+	return renameIn(d.root, name, newname)
 }
 
 // Heritage is not known: files can be renamed within one directory only.
@@ -185,7 +206,7 @@ func (d *rootDir) Heritage() (string, error) { return "", nil }
 func (d *rootDir) TryLock(LockMode) (bool, error) { return true, nil }
 
 func (d *rootDir) Remove(name string) error {
-	if err := CheckName("remove", name); err != nil {
+	if err := checkSystemName("remove", name); err != nil {
 		return err
 	}
 	return d.root.Remove(name)

@@ -21,8 +21,11 @@ func retry(fn func() error) error {
 	}
 }
 
-// isNoName reports whether a name was refused that no file can have: there is none.
-func isNoName(error) bool { return false }
+// systemName returns an error if no file can have a name: there is no such name.
+func systemName(string) error { return nil }
+
+// renameIn renames a file within a directory.
+func renameIn(root *os.Root, name, newname string) error { return root.Rename(name, newname) }
 
 func tryLock(f *os.File, mode LockMode) (bool, error) {
 	err := control(f, "lock", func(fd uintptr) error { return flock(int(fd), mode) })

@@ -6,6 +6,8 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 
 	"golang.org/x/sys/windows"
 )
@@ -16,8 +18,37 @@ func lockRange() *windows.Overlapped {
 	return &windows.Overlapped{OffsetHigh: math.MaxInt32}
 }
 
-// isNoName reports whether a name was refused that no file can have.
-func isNoName(err error) bool { return errors.Is(err, windows.ERROR_INVALID_NAME) }
+// systemName returns an error if no file can have a name, or if the system takes it for
+// another one: what is behind a colon is a stream of the file before it, and what is not
+// Unicode becomes the same character, whatever it was.
+func systemName(name string) error {
+	noFile := func(r rune) bool { return r < ' ' || strings.ContainsRune(`<>:"|?*`, r) }
+	if wide, err := syscall.UTF16FromString(name); err != nil || syscall.UTF16ToString(wide) != name ||
+		strings.ContainsFunc(name, noFile) {
+		return errNoName
+	}
+	if strings.HasSuffix(name, ".") || strings.HasSuffix(name, " ") {
+		return errOtherName
+	}
+	return nil
+}
+
+// renameIn renames a file within a directory. One that is read-only is replaced, too: the
+// system refuses that, so the file is made writable before.
+func renameIn(root *os.Root, name, newname string) error {
+	err := root.Rename(name, newname)
+	if !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	old, lerr := root.Lstat(newname)
+	if lerr != nil || !old.Mode().IsRegular() || old.Mode().Perm()&0o222 != 0 || root.Chmod(newname, 0o666) != nil {
+		return err
+	}
+	if err = root.Rename(name, newname); err != nil {
+		err = errors.Join(err, root.Chmod(newname, 0o444))
+	}
+	return err
+}
 
 func tryLock(f *os.File, mode LockMode) (bool, error) {
 	// A lock here does not change its mode: the old one goes first.
