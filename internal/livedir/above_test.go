@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/rollback"
 )
 
@@ -43,6 +44,9 @@ func TestFileAbove(t *testing.T) {
 			"a file":      {"u": "file 644 other"},
 		} {
 			t.Run(what+" over "+name, func(t *testing.T) {
+				if strings.HasPrefix(what, "link") {
+					vfstest.NeedLinks(t)
+				}
 				b := newBench(t)
 				left.write(t, b.dir)
 				to := world{"u": what, "u/users": "file 644 user", "u/d": "dir 755", "u/d/e": "dir 755",

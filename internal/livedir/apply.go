@@ -48,7 +48,7 @@ func (p *Plan) Save(ctx context.Context, root *Root, to Sink) error {
 		}
 		done.Count(1, sizeOf(now))
 	}
-	return nil
+	return root.fresh()
 }
 
 // paths yields the paths of a plan.
@@ -127,7 +127,7 @@ func (p *Plan) Apply(ctx context.Context, root *Root, g trees.BlobGetter, id str
 	a := &applier{ctx: ctx, plan: p, root: root, g: g, id: id, dirs: make(map[string]bool),
 		opened: make(map[string]uint16), made: make(map[string]uint16), fits: make(map[string]bool),
 		hash: trees.NewOverlay(nil), done: progress.Of(ctx)}
-	err := a.apply()
+	err := errors.Join(a.apply(), root.fresh())
 	a.noteMade()
 	if err != nil {
 		err = fmt.Errorf("restore: %w", err)
@@ -258,7 +258,7 @@ func (a *applier) move() error {
 func (a *applier) moveOne(mv *rollback.Move) error {
 	upFrom, nameFrom := trees.Split(mv.From)
 	upTo, nameTo := trees.Split(mv.To)
-	if to, err := a.root.inode(mv.To); err != nil || to == mv.Inode {
+	if to, err := a.root.stat(mv.To); err != nil || to != nil && to.Ino == mv.Inode {
 		return err
 	}
 	if err := a.mkdirAll(upTo); err != nil {

@@ -215,18 +215,21 @@ func fileIn(dir vfs.Dir, e *tree.Entry, to Sink) error {
 	return err
 }
 
-// inode returns the number of what is at a path, 0 if there is nothing.
-func (r *Root) inode(path string) (uint64, error) {
+// stat describes what is at a path, nil if there is nothing.
+func (r *Root) stat(path string) (*vfs.Stat, error) {
 	up, name := trees.Split(path)
 	dir, err := r.enter(up)
 	var st vfs.Stat
 	if err == nil {
 		err = dir.Lstat(name, &st)
 	}
-	if isGone(err) {
-		err = nil
+	switch {
+	case isGone(err):
+		return nil, nil
+	case err != nil:
+		return nil, err
 	}
-	return st.Ino, err
+	return &st, nil
 }
 
 // isGone reports whether an error says that there is nothing at a path: its

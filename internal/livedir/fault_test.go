@@ -3,6 +3,7 @@ package livedir
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,11 +23,11 @@ var (
 	faultBefore = world{"a": "file 644 a2", "made": "file 644 made", "kind": "dir 755", "kind/x": "file 644 x",
 		"dir":   "file 644 now a file",
 		"moved": "dir 755", "moved/m": "file 644 m", "moved/n": "file 644 n", "link": "link two", "made dir": "dir 755",
-		"made dir/y": "file 644 y"}
+		"made dir/y": "file 644 y"}.here()
 	faultAfter = world{"a": "file 644 a1", "kind": "file 600 kind", "dir": "dir 700", "dir/z": "file 644 z",
 		"lib": "dir 755", "lib/m": "file 644 m",
 		"lib/n": "file 644 n", "link": "link one", "gone": "dir 755", "gone/deep": "dir 755",
-		"gone/deep/g": "file 755 g"}
+		"gone/deep/g": "file 755 g"}.here()
 )
 
 // TestFaults makes each operation on the directory fail, once or from then on.
@@ -153,8 +154,10 @@ func TestFull(t *testing.T) {
 	b.expect(faultBefore)
 }
 
-// What somebody writes at the last moment is never lost: it stays.
+// What somebody writes at the last moment is never lost: it stays. That needs an exchange in
+// one step.
 func TestRacingEditor(t *testing.T) {
+	vfstest.NeedRename(t, vfs.Exchange)
 	for round := range 60 {
 		b := newBench(t)
 		left := world{"f": "file 644 agent", "g": "file 644 agent", "h": "file 644 agent"}
@@ -193,6 +196,17 @@ func TestRacingEditor(t *testing.T) {
 	}
 }
 
+// readShared reads a file so that others may replace it meanwhile, as os.ReadFile does but on
+// Windows.
+func readShared(dir, name string) ([]byte, error) {
+	f, err := os.OpenInRoot(dir, name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(f)
+}
+
 // A reader finds the old content or the new one.
 func TestConcurrentReader(t *testing.T) {
 	b := newBench(t)
@@ -210,7 +224,7 @@ func TestConcurrentReader(t *testing.T) {
 				return
 			default:
 			}
-			got, err := os.ReadFile(filepath.Join(b.dir, "f"))
+			got, err := readShared(b.dir, "f")
 			if err != nil || string(got) != contents[0] && string(got) != contents[1] {
 				t.Errorf("read %d bytes, %v", len(got), err)
 				return
@@ -227,6 +241,8 @@ func TestConcurrentReader(t *testing.T) {
 // A directory that is a symbolic link for a moment, again and again: what was
 // prepared in it does not stay there, or is told.
 func TestSwappedBack(t *testing.T) {
+	vfstest.NeedLinks(t)
+	vfstest.NeedRename(t, vfs.Exchange)
 	outside := t.TempDir()
 	told := 0
 	for round := range 60 {
@@ -299,6 +315,7 @@ func TestSwappedBack(t *testing.T) {
 // A symbolic link that takes the place of a directory, before or while a
 // restore runs, leads nowhere.
 func TestSwappedLink(t *testing.T) {
+	vfstest.NeedLinks(t)
 	outside := t.TempDir()
 	kept := world{"a": "file 644 outside", "b": "file 644 outside", "new": "dir 755", "new/c": "file 644 outside"}
 	kept.write(t, outside)

@@ -75,11 +75,12 @@ type Options struct {
 	Moves []rollback.Move
 }
 
-// NewPlan compares what is wanted with the disk. It changes nothing.
+// NewPlan compares what is wanted with the disk. It changes nothing. Afterwards no directory
+// but the root is open: on some systems one that is cannot be deleted.
 func NewPlan(ctx context.Context, root *Root, wants []Want, opts *Options) (*Plan, error) {
 	pl := &planner{ctx: ctx, root: root, policy: opts.Policy, hash: trees.NewOverlay(nil)}
 	plan, err := pl.plan(wants, opts)
-	if err != nil {
+	if err = errors.Join(err, root.fresh()); err != nil {
 		return nil, fmt.Errorf("plan: %w", err)
 	}
 	return plan, nil
@@ -186,11 +187,11 @@ func (pl *planner) addMade(plan *Plan) error {
 				}
 				continue
 			}
-			inode, err := pl.root.inode(up)
+			st, err := pl.root.stat(up)
 			if cause := context.Cause(pl.ctx); cause != nil {
 				return cause
 			}
-			if err != nil || inode != 0 { // what is wrong is found when it is entered
+			if err != nil || st != nil { // what is wrong is found when it is entered
 				return nil
 			}
 			plan.Made = append(plan.Made, Made{up, mode()})
@@ -616,14 +617,14 @@ func (pl *planner) addMove(mv rollback.Move) error {
 	if fromIsWanted || toIsWanted {
 		return nil
 	}
-	from, err := pl.root.inode(mv.From)
-	if err != nil || from == 0 || mv.Inode != 0 && mv.Inode != from {
+	from, err := pl.root.stat(mv.From)
+	if err != nil || from == nil || from.Ino == 0 || mv.Inode != 0 && mv.Inode != from.Ino {
 		return err
 	}
-	if to, err := pl.root.inode(mv.To); err != nil || to != 0 {
+	if to, err := pl.root.stat(mv.To); err != nil || to != nil {
 		return err
 	}
-	mv.Inode = from
+	mv.Inode = from.Ino
 	pl.moves[mv.From] = mv
 	return nil
 }

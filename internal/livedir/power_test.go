@@ -271,7 +271,7 @@ func TestChangedSinceSaved(t *testing.T) {
 		why               string
 	}{
 		{"file 644 2", "file 644 1", "file 644 user", "it was changed since"},
-		{"file 644 2", "file 644 1", "file 600 2", "its mode was changed since"},
+		{"file 644 2", "file 644 1", "file 444 2", "its mode was changed since"},
 		{"file 644 2", "file 644 1", "link user", "it was replaced since"},
 		{"", "file 644 1", "file 644 user", "it was made since"},
 		{"", "link old", "file 644 user", "it was made since"},
@@ -280,6 +280,9 @@ func TestChangedSinceSaved(t *testing.T) {
 		{"dir 755", "file 644 1", "file 644 user", "it was replaced since"},
 		{"file 644 2", "dir 755", "file 644 user", "it was changed since"},
 	} {
+		if !vfstest.HasLinks() && strings.Contains(c.wanted+c.now, "link") {
+			continue
+		}
 		for _, exchange := range []bool{true, false} {
 			at := func(what string) world {
 				if what == "" {
@@ -322,6 +325,7 @@ func TestChangedSinceSaved(t *testing.T) {
 // What is not captured goes along with a directory that was moved, but not if
 // somebody has put something else there since.
 func TestLooseReplaced(t *testing.T) {
+	vfstest.NeedRename(t, vfs.NoReplace)
 	b := newBench(t)
 	left := world{"new": "dir 755", "new/a": "file 644 a", "new/b": "file 644 b"}
 	left.write(t, b.dir)
@@ -415,7 +419,7 @@ func TestChangedBeforeSave(t *testing.T) {
 	left.write(t, b.dir)
 	p := b.plan(b.wants(left, world{"changed": "file 644 1", "gone": "file 644 1", "same": "file 644 1",
 		"mode": "file 644 1"}), rollback.Overwrite)
-	now := world{"changed": "file 644 user", "there": "file 644 user", "same": "file 644 2", "mode": "file 755 2"}
+	now := world{"changed": "file 644 user", "there": "file 644 user", "same": "file 644 2", "mode": "file 444 2"}
 	now.write(t, b.dir)
 	if err := p.Save(t.Context(), b.root(), b.w); err != nil {
 		t.Fatal(err)

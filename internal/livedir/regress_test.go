@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -13,6 +12,7 @@ import (
 
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/rollback"
 )
 
@@ -22,7 +22,7 @@ func TestPlanDeep(t *testing.T) {
 	b := newBench(t)
 	left, path := make(world), ""
 	for i := range 40 {
-		path = filepath.Join(path, fmt.Sprint("d", i))
+		path = trees.Join(path, fmt.Sprint("d", i))
 		left[path] = "dir 755"
 	}
 	left[path+"/f"] = "file 644 x"
@@ -34,6 +34,7 @@ func TestPlanDeep(t *testing.T) {
 
 // A thousand directories that were moved are recognised in one pass.
 func TestPlanManyMoved(t *testing.T) {
+	vfstest.NeedRename(t, vfs.NoReplace)
 	b := newBench(t)
 	left, wanted := make(world), make(world)
 	for i := range 1000 {
@@ -60,6 +61,9 @@ func TestMovedAndReplaced(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
+			if name == "link" {
+				vfstest.NeedLinks(t)
+			}
 			disk.write(t, b.dir)
 			p := b.plan(b.wants(left, wanted), rollback.Skip)
 			b.apply(p)
@@ -79,6 +83,7 @@ func TestMovedAndReplaced(t *testing.T) {
 // Where something above a path has become something else, preview and restore
 // both leave the path out.
 func TestParentReplaced(t *testing.T) {
+	vfstest.NeedLinks(t)
 	b := newBench(t)
 	elsewhere := t.TempDir()
 	world{"d": "link " + elsewhere}.write(t, b.dir)
@@ -92,6 +97,7 @@ func TestParentReplaced(t *testing.T) {
 
 // What lies aside of a path, and is not the restore's own, is not overwritten.
 func TestAsideStays(t *testing.T) {
+	vfstest.NeedRename(t, vfs.NoReplace)
 	b := newBench(t)
 	left := world{"f": "file 644 old"}
 	left.write(t, b.dir)
@@ -180,6 +186,7 @@ func TestCrashWithoutExchange(t *testing.T) {
 // What somebody wrote at the last moment, and what a crash has left aside, goes back
 // to its name: it is nowhere else.
 func TestSweepTheirs(t *testing.T) {
+	vfstest.NeedRename(t, vfs.Exchange)
 	b := newBench(t)
 	wants := b.wants(world{"f": "file 644 2"}, world{"f": "file 644 1"})
 	for _, aside := range []string{oldName("testtest", "f"),
@@ -204,6 +211,7 @@ func TestSweepTheirs(t *testing.T) {
 // What was put aside of a path whose directory is gone by now comes into the root, if it is
 // nowhere else, and where it lies is told.
 func TestSweepNoDirectory(t *testing.T) {
+	vfstest.NeedRename(t, vfs.NoReplace)
 	b := newBench(t)
 	wants := b.wants(world{"d/f": "file 644 2"}, world{"d/f": "file 644 1"})
 	making := trees.MakingName("testtest")
@@ -234,6 +242,7 @@ func TestSweepNoDirectory(t *testing.T) {
 // A directory that was put aside for a file, and in which somebody has put
 // something before a crash, comes back with it: the restore goes on from there.
 func TestSweepFullDirectory(t *testing.T) {
+	vfstest.NeedRename(t, vfs.Exchange)
 	b := newBench(t)
 	before, after := world{"d": "dir 755", "d/x": "file 644 x"}, world{"d": "file 644 new"}
 	wants := b.wants(before, after)

@@ -46,6 +46,7 @@ func Sweep(ctx context.Context, root *Root, wants []Want, id string) error {
 	if making != nil {
 		errs = append(errs, making.remove(root), root.dir.Sync())
 	}
+	errs = append(errs, root.fresh())
 	// An error of the disk is told alone, so that it does not pass for the other.
 	for _, err := range errs {
 		if err != nil && !errors.Is(err, ErrAside) {
