@@ -50,13 +50,12 @@ race: ## all tests under the race detector, in random order
 	go test -race -shuffle=on -short -timeout $(TIMEOUT) ./...
 
 .PHONY: lint
-lint: ## gofmt, vet on three systems, staticcheck, licences
+lint: ## gofmt, vet, types on macOS and Windows, staticcheck, licences
 	@out=$$(gofmt -l .); if [ -n "$$out" ]; then echo "gofmt would change:"; echo "$$out"; exit 1; fi
 	go vet ./...
 	go vet -C faults/fuse ./...
 	go vet -C web ./...
-	GOOS=darwin go vet $(LIGHT)
-	GOOS=windows go vet $(LIGHT)
+	go run -C internal/tools ./systems ../.. darwin,windows $(LIGHT)
 	$(STATICCHECK) $(LIGHT)
 	$(STATICCHECK) -tests=false ./checkpoint/... ./internal/dbpipe
 	@.ci/licenses | cmp -s - THIRD_PARTY_LICENSES || { echo "THIRD_PARTY_LICENSES is not what is linked: make licenses"; exit 1; }
