@@ -3,6 +3,7 @@ package manager
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -970,5 +971,54 @@ func TestRevertOfConvertedEnds(t *testing.T) {
 			b.undo(m)
 			b.expectFiles(files{"p": c.now})
 		})
+	}
+}
+
+// Lines that a turn had overwritten, and that hunks of it and of a later one have brought back,
+// stay when the rest goes: they are the user's.
+func TestRestBehindHunksOfTwo(t *testing.T) {
+	for name, more := range map[string]map[int]string{"all of the first": nil, "a part of it": {3: "turn 0"}} {
+		for _, then := range []string{"revert", "revert both", "start", "@~1"} {
+			t.Run(name+"/"+then, func(t *testing.T) {
+				b := newBench(t)
+				m := b.open("s")
+				b.write("f", numbered(nil))
+				b.initialize(m)
+				lines := map[int]string{8: "user"}
+				b.write("f", numbered(lines))
+				lines[8] = "turn 0"
+				maps.Copy(lines, more)
+				b.turn(m, func() { b.write("f", numbered(lines)) })
+				lines[8], lines[1] = "turn 1", "turn 1"
+				b.turn(m, func() { b.write("f", numbered(lines)) })
+				q := &RevertOptions{Turns: []string{"0", "1"}}
+				for _, h := range b.hunks(m, &HunkRange{Turns: q.Turns}).Hunks {
+					if h.Before[0] > 5 {
+						q.Hunks = append(q.Hunks, h.ID)
+					}
+				}
+				if r, err := m.Revert(t.Context(), q); err != nil || len(r.Conflicts) > 0 {
+					t.Fatalf("%+v, %v", r, err)
+				}
+				lines[8] = "user"
+				b.expectFiles(files{"f": numbered(lines)})
+				switch then {
+				case "revert":
+					b.revert(m, "1")
+				case "revert both": // what is left of them
+					if more == nil {
+						return
+					}
+					b.revert(m, "0..1")
+				default:
+					b.restore(m, &RestoreOptions{Target: then, OnDirty: rollback.Merge})
+				}
+				delete(lines, 1)
+				if then == "start" || then == "revert both" {
+					delete(lines, 3)
+				}
+				b.expectFiles(files{"f": numbered(lines)})
+			})
+		}
 	}
 }

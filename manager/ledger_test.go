@@ -31,6 +31,7 @@ type ledger struct {
 	written int // lines
 	made    int // files, and names of files
 	turns   []ledgerEffect
+	out     map[int]bool            // turns that are taken back
 	effects map[uint64]ledgerEffect // of restores, by number
 	copied  lineOf                  // lines that were in two files
 	brought lineOf                  // lines that restores have brought
@@ -62,7 +63,7 @@ func TestLedger(t *testing.T) {
 	for i := range uint64(runs) {
 		t.Run(fmt.Sprint("seed=", first+i), func(t *testing.T) {
 			l := &ledger{bench: &bench{T: t, dir: t.TempDir()}, rng: rand.New(rand.NewPCG(first+i, 3)),
-				effects: make(map[uint64]ledgerEffect), copied: make(lineOf), brought: make(lineOf),
+				effects: make(map[uint64]ledgerEffect), out: make(map[int]bool), copied: make(lineOf), brought: make(lineOf),
 				moved: make(map[string]bool), shared: make(map[string]bool), hasMoved: make(map[string]map[string]bool)}
 			m, err := openOn(t, l.dir, vfstest.NewMem())
 			if err != nil {
@@ -360,6 +361,9 @@ type ledgerRequest struct {
 // ask asks for it, and holds what comes of it against the lines.
 func (l *ledger) ask(q *ledgerRequest) {
 	l.step("%s, %s", q.name, q.how)
+	for n := range l.out { // where a conflict has left them
+		maps.Copy(q.may.went, l.turns[n].came)
+	}
 	before := l.files()
 	kept, _ := q.do(rollback.ConflictKeep, true)
 	ahead, aheadErr := q.do(q.how, true)
@@ -418,7 +422,8 @@ func (l *ledger) ask(q *ledgerRequest) {
 	}
 	for line, p := range was {
 		at, must := q.must[line]
-		if _, stays := is[line]; stays && must && (at == "" || at == p) && !left[family(p)] && !l.moved[family(p)] &&
+		is, stays := is[line]
+		if stays && must && (at == "" || at == p && is == p) && !left[family(p)] && !l.moved[family(p)] &&
 			!l.shared[family(p)] {
 			l.wrong("the line %s of %s stays, and no conflict is listed: %+v", line, p, r)
 		}
@@ -433,6 +438,12 @@ func (l *ledger) ask(q *ledgerRequest) {
 // note notes what a restore did.
 func (l *ledger) note(r *RestoreResult, before, after files) {
 	e := l.effectOf(before, after)
+	for _, n := range r.TurnsTakenBack {
+		l.out[n] = true
+	}
+	for _, n := range r.TurnsPutBack {
+		delete(l.out, n)
+	}
 	l.effects[r.Snapshot.Seq] = e
 	maps.Copy(l.brought, e.came)
 }

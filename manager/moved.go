@@ -150,7 +150,39 @@ func (mv *mover) pairs(of *record) (map[string]string, error) {
 	if history.IsSame(of, mv.a.undoes) {
 		return mv.movedBack(of, going, coming)
 	}
-	return renames(going, coming)
+	return chained(going, coming)
+}
+
+// chained is renames for paths of which some are on both sides, since the file was moved on from
+// there: first those at which it is by now, then those from which it came to these. At one path
+// it was not moved.
+func chained(going, coming []similar.Candidate) (map[string]string, error) {
+	isAt := func(p string) func(similar.Candidate) bool {
+		return func(c similar.Candidate) bool { return c.Name == p }
+	}
+	isOn := func(c similar.Candidate) bool { return slices.ContainsFunc(coming, isAt(c.Name)) }
+	ahead := slices.DeleteFunc(slices.Clone(going), isOn)
+	pairs := make(map[string]string)
+	for isLast := false; !isLast; {
+		if isLast = len(ahead) == 0; isLast { // nothing is at these any more
+			ahead = slices.DeleteFunc(slices.Clone(going), func(c similar.Candidate) bool { return pairs[c.Name] != "" })
+		}
+		found, err := renames(ahead, coming)
+		if err != nil {
+			return nil, err
+		}
+		ahead = nil
+		for from, to := range found {
+			if from == to {
+				continue
+			}
+			pairs[from], coming = to, slices.DeleteFunc(slices.Clone(coming), isAt(to))
+			if i := slices.IndexFunc(going, isAt(to)); i >= 0 {
+				ahead = append(ahead, going[i])
+			}
+		}
+	}
+	return pairs, nil
 }
 
 // movedBack is pairs for a restore that is taken back. It had not moved what it put back,
@@ -181,9 +213,9 @@ func renames(going, coming []similar.Candidate) (map[string]string, error) {
 	return pairs, err
 }
 
-// carry doubts files that a change which goes has made by moving others, if somebody had
-// changed those before, and they do not become what it found: what that somebody wrote is
-// in the file that goes.
+// carry doubts files that a change which goes has made by moving others, if somebody, or nobody
+// knows who, had changed those before, and they do not become what it found: what that somebody
+// wrote is in the file that goes.
 func (x *restore) carry(ctx context.Context, a *aim) error {
 	var from []string // paths at which such a file was
 	for p, list := range a.back {
@@ -198,7 +230,7 @@ func (x *restore) carry(ctx context.Context, a *aim) error {
 		if trees.Same(w.New, found) {
 			continue
 		}
-		if w.mixed || isBroken(list) {
+		if w.mixed || isBroken(list) || slices.ContainsFunc(list, isContested) {
 			from = append(from, p)
 		}
 	}
@@ -361,9 +393,13 @@ func (mv *mover) bring(from, to string, steps []merging.Step) error {
 }
 
 // stay has a file stay that would be deleted with what somebody wrote in it before it was
-// moved, unless that is given up.
+// moved, unless that is given up. What is contested is not.
 func (mv *mover) stay(p string, steps []merging.Step) error {
-	if mv.x.opts.OnConflict == rollback.ConflictTheirs {
+	isOurs := true
+	for from := mv.a.carried[p]; from != ""; from = mv.a.carried[from] {
+		isOurs = isOurs && !slices.ContainsFunc(mv.a.back[from], isContested)
+	}
+	if mv.x.opts.OnConflict == rollback.ConflictTheirs && isOurs {
 		return nil
 	}
 	it := mv.item[p]

@@ -712,6 +712,53 @@ func TestMergeMovedFromContested(t *testing.T) {
 	}
 }
 
+// So it is with one that was made, moved or changed so, and that a turn has moved on since: also
+// with theirs, as nobody knows whose it is.
+func TestMergeMovedOnFromContested(t *testing.T) {
+	text, both := numbered(nil), numbered(map[int]string{3: "both"})
+	move := func(b *bench, from, to, text string) func() {
+		return func() { b.remove(from); b.write(to, text) }
+	}
+	for name, do := range map[string]func(b *bench, turn, atOnce func(func())){
+		"made": func(b *bench, turn, atOnce func(func())) {
+			atOnce(func() { b.write("b", both) })
+			turn(move(b, "b", "c", both))
+		},
+		"moved": func(b *bench, turn, atOnce func(func())) {
+			atOnce(move(b, "a", "b", text))
+			turn(move(b, "b", "c", text))
+		},
+		"changed between moves": func(b *bench, turn, atOnce func(func())) {
+			turn(move(b, "a", "b", text))
+			atOnce(func() { b.write("b", both) })
+			turn(move(b, "b", "c", both))
+		},
+	} {
+		for _, how := range []rollback.OnConflict{rollback.ConflictKeep, rollback.ConflictTheirs} {
+			t.Run(fmt.Sprint(name, "/", how), func(t *testing.T) {
+				b := newBench(t)
+				m, o := b.open("s"), b.open("o")
+				b.write("a", text)
+				b.initialize(m)
+				b.initialize(o)
+				do(b, func(fn func()) { b.turn(m, fn) }, func(fn func()) {
+					b.start(m)
+					b.start(o)
+					fn()
+					b.end(o)
+					b.end(m)
+				})
+				was := b.files()["c"]
+				r, err := m.RestoreFiles(t.Context(), &RestoreOptions{Target: "start", OnDirty: rollback.Merge,
+					OnConflict: how})
+				if err != nil || r.IsComplete() || !slices.Contains(r.Skipped, "c") || b.files()["c"] != was {
+					t.Errorf("%+v, %v, %q; want c to stay", r, err, b.files())
+				}
+			})
+		}
+	}
+}
+
 // What was taken back of a window does not come with what a later one of the turn had found. A
 // file that the turn has moved stays, where the user had written in it before that, although
 // what was taken back has put another one where it was.
@@ -784,6 +831,22 @@ func TestMergeMovedWithin(t *testing.T) {
 		b.end(m)
 		return b, m
 	}
+	t.Run("moved twice, and changed", func(t *testing.T) {
+		b := newBench(t)
+		m := b.open("s", func(o *Options) { o.ToolWindows = true })
+		b.write("a", text)
+		b.initialize(m)
+		b.start(m)
+		b.tool(m, "one", func() { b.remove("a"); b.write("b", numbered(map[int]string{1: "turn"})) })
+		b.write("b", numbered(map[int]string{1: "turn", 4: "user"}))
+		after := numbered(map[int]string{1: "turn", 4: "user", 7: "turn"})
+		b.tool(m, "two", func() { b.remove("b"); b.write("c", after) })
+		b.end(m)
+		b.restore(m, &RestoreOptions{Target: "start", OnDirty: rollback.Merge})
+		b.expectFiles(files{"a": user})
+		b.undo(m)
+		b.expectFiles(files{"c": after})
+	})
 	for _, policy := range []rollback.Policy{rollback.Merge, rollback.Skip} {
 		t.Run("moved twice/"+string(policy), func(t *testing.T) {
 			b, m := day(t, "a")

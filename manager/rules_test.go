@@ -869,8 +869,8 @@ func (s *ruleSession) out(c ruleChange, in ruleSet) (list []ruleStep) {
 		case o.turn < 0:
 		case !in.has(o.id):
 			list = append(list, st)
-		default:
-			if st.theirs = s.without(o, in); st.theirs != st.base {
+		default: // what has come of it since does not come with theirs
+			if st.theirs = s.without(o, in.plus(c.under)); st.theirs != st.base {
 				list = append(list, st)
 			}
 		}

@@ -279,7 +279,42 @@ func (ws *wants) foundMoreSince(w *want, first *record, found bool) error {
 		default:
 			err = ws.foundMoreAt(r, []string{w.Path}, func(string) *tree.Entry { return c.Old })
 		}
+		if err == nil && r.IsJoint() {
+			err = ws.foundMoreBelow(w, r)
+		}
 		if isFirst || err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// foundMoreBelow doubts a path at which a turn had found something else than was expected there,
+// and went with a cut: what it had found is in what the cut has left.
+func (ws *wants) foundMoreBelow(w *want, cut *record) error {
+	a := cut.StandsApart(w.Path)
+	if a == nil {
+		return nil
+	}
+	for _, seq := range a.Without {
+		r, err := ws.m.records.Record(ws.ctx, seq)
+		if err != nil || w.Doubt != "" {
+			return err
+		}
+		if r.IsJoint() {
+			continue
+		}
+		c, err := ws.standings.At(ws.ctx, r, w.Path)
+		switch {
+		case err != nil:
+			return err
+		case c == nil:
+		case c.Mixed:
+			w.mix(mixedWithin)
+		default:
+			err = ws.foundMoreAt(r, []string{w.Path}, func(string) *tree.Entry { return c.Old })
+		}
+		if err != nil {
 			return err
 		}
 	}
