@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/store"
 )
@@ -82,10 +84,13 @@ func TestFill(t *testing.T) {
 			t.Fatal(err)
 		}
 		rng.Shuffle(len(contents), func(i, j int) { contents[i], contents[j] = contents[j], contents[i] })
-		for _, text := range append(slices.Clone(contents[:share]), append(contents[:share/2], "of no file")...) {
-			if err := f.Give(object.Hash(object.Blob, []byte(text)), []byte(text)); err != nil {
-				t.Fatal(err)
-			}
+		var group errgroup.Group
+		group.SetLimit(4)
+		for _, text := range slices.Concat(contents[:share], contents[:share/2], []string{"of no file"}) {
+			group.Go(func() error { return f.Give(object.Hash(object.Blob, []byte(text)), []byte(text)) })
+		}
+		if err := group.Wait(); err != nil {
+			t.Fatal(err)
 		}
 		got, err := f.Finish(s)
 		if err != nil {
