@@ -18,6 +18,7 @@ import (
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/exchange"
 	"github.com/boocode/filestore/internal/places"
+	"github.com/boocode/filestore/internal/progress"
 	"github.com/boocode/filestore/internal/remote/lines"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/words"
@@ -309,11 +310,18 @@ func (x *cloning) write(ctx context.Context, s *cas.Store, snap *store.Snapshot)
 	if err != nil {
 		return nil, err
 	}
+	if len(only) == 0 {
+		if x.filling, err = trees.Fill(ctx, s, snap.Tree, x.dir); err != nil {
+			return nil, err
+		}
+		come := exchange.WithGive(progress.With(ctx, nil), x.filling.Give) // files are counted, not requests
+		if err := only.prefetch(come, s, snap.Tree, ids...); err != nil {
+			return nil, err
+		}
+		return x.filling.Finish(s)
+	}
 	if err := only.prefetch(ctx, s, snap.Tree, ids...); err != nil {
 		return nil, err
-	}
-	if len(only) == 0 {
-		return trees.Export(ctx, s, snap.Tree, x.dir)
 	}
 	if x.answer.Missing, err = only.missing(ctx, s, snap.Tree); err != nil {
 		return nil, err

@@ -344,7 +344,7 @@ func (l *Live) AddBlob(id store.ID, size int64) error {
 		return nil
 	}
 	if size < int64(pack.MinChunked) {
-		if there, err := l.s.Has(id); there || err != nil {
+		if there, err := l.s.HasOrPromised(id); there || err != nil {
 			return err
 		}
 	}

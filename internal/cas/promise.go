@@ -335,24 +335,30 @@ func (s *Store) Absent(remote string) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	p.All(func(id store.ID, _ PromisedPlace) {
-		ok, herr := s.hasOrForgot(id)
-		if herr != nil {
-			err = herr
-		}
-		if !ok {
-			n++
-		}
-	})
-	return n, err
+	var ids []store.ID
+	p.All(func(id store.ID, _ PromisedPlace) { ids = append(ids, id) })
+	ids, err = s.notHere(ids)
+	return len(ids), err
 }
 
-// hasOrForgot reports whether an object is here, or was forgotten: then no remote is asked for it.
-func (s *Store) hasOrForgot(id store.ID) (bool, error) {
-	if ok, err := s.Has(id); ok || err != nil {
-		return ok, err
+// notHere returns those of some objects that are not here, but for those that were forgotten: no remote is
+// asked for these.
+func (s *Store) notHere(ids []store.ID) (absent []store.ID, err error) {
+	forgotten, err := s.forgottenIDs()
+	if err != nil {
+		return nil, err
 	}
-	return s.Forgotten(id)
+	for _, id := range ids {
+		if forgotten[id] {
+			continue
+		}
+		if ok, err := s.Has(id); err != nil {
+			return nil, err
+		} else if !ok {
+			absent = append(absent, id)
+		}
+	}
+	return absent, nil
 }
 
 // Prefetch brings those of some blobs that are promised and not here, in few requests, with the
@@ -366,6 +372,9 @@ func (s *Store) Prefetch(ctx context.Context, ids []store.ID) error {
 	}
 	var chunks []store.ID // a list may have come with what was near it, and they not
 	for _, id := range ids {
+		if loc, err := s.locate(id); err == nil && loc.Member > 0 { // no list is in a group
+			continue
+		}
 		o, err := s.Stored(object.Blob, id)
 		isLost := errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrCorrupt) ||
 			errors.Is(err, store.ErrPruned) || errors.Is(err, store.ErrForgotten)
@@ -388,12 +397,11 @@ func (s *Store) AnyPromised() (bool, error) {
 // fetchAbsent brings those of some objects that are promised and not here.
 func (s *Store) fetchAbsent(ctx context.Context, ids []store.ID) error {
 	byRemote := make(map[string][]store.ID)
+	ids, err := s.notHere(ids)
+	if err != nil {
+		return err
+	}
 	for _, id := range ids {
-		if ok, err := s.hasOrForgot(id); err != nil {
-			return err
-		} else if ok {
-			continue
-		}
 		remote, err := s.Promiser(id)
 		if err != nil {
 			return err
@@ -425,12 +433,9 @@ func (s *Store) fetched(ctx context.Context, id store.ID, err error, again func(
 // fetch brings objects that a remote has promised. One goroutine does so at a time: what the
 // others wait for may come with it.
 func (s *Store) fetch(ctx context.Context, remote string, ids []store.ID) error {
-	isHere := func(id store.ID) bool {
-		ok, err := s.hasOrForgot(id)
-		return ok && err == nil
-	}
-	if ids = slices.DeleteFunc(slices.Clone(ids), isHere); len(ids) == 0 {
-		return nil
+	ids, err := s.notHere(ids)
+	if len(ids) == 0 || err != nil {
+		return err
 	}
 	do, _ := ctx.Value(fetcherKey{}).(fetching)
 	if do.fetch == nil {
@@ -441,10 +446,9 @@ func (s *Store) fetch(ctx context.Context, remote string, ids []store.ID) error 
 	}
 	s.promised.fetching.Lock()
 	defer s.promised.fetching.Unlock()
-	if ids = slices.DeleteFunc(ids, isHere); len(ids) == 0 {
-		return nil
+	if ids, err = s.notHere(ids); len(ids) == 0 || err != nil {
+		return err
 	}
-	var err error
 	if !s.readOnly {
 		err = do.fetch(ctx, s, remote, ids)
 	} else if w, oerr := OpenFS(ctx, s.fsys, &Options{Logger: s.log}); oerr != nil {

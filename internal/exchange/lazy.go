@@ -480,11 +480,20 @@ func each[T any](list []T, fn func(T) error) error {
 	return group.Wait()
 }
 
+type giveKey struct{}
+
+// WithGive has contents that are fetched be given to fn as they come. It is called by several goroutines, and must
+// not keep them.
+func WithGive(ctx context.Context, fn func(id store.ID, content []byte) error) context.Context {
+	return context.WithValue(ctx, giveKey{}, fn)
+}
+
 // putRanges stores what is in ranges.
 func putRanges(ctx context.Context, repo *lines.Repo, w *cas.Writer, batch []readRange) error {
+	give, _ := ctx.Value(giveKey{}).(func(store.ID, []byte) error)
 	return eachRange(batch, func(r *readRange) error {
 		return r.records(ctx, repo, func(record []byte) error {
-			_, err := w.PutParcel(record)
+			_, err := w.PutParcelAnd(record, give)
 			return err
 		})
 	})
