@@ -62,7 +62,11 @@ func Fill(ctx context.Context, g Getter, root store.ID, dir string) (*Filling, e
 	}
 	f := &Filling{exporter: exporter{ctx: ctx, progress: progress.Of(ctx)}, Root: root, dir: dir,
 		want: make(map[store.ID][]*fillFile)}
-	if err := f.plan(g, &fillDir{}, root); err != nil {
+	top, err := vfs.OpenDir(dir)
+	if err == nil {
+		err = errors.Join(f.plan(g, top, new(fillDir), root), top.Close())
+	}
+	if err != nil {
 		return nil, fmt.Errorf("export to %q: %w", dir, errors.Join(err, f.Abandon()))
 	}
 	of := progress.Phase{Name: "writing", Unit: "file", Items: int64(len(f.files))}
@@ -73,8 +77,8 @@ func Fill(ctx context.Context, g Getter, root store.ID, dir string) (*Filling, e
 	return f, nil
 }
 
-// plan notes what is to come into a directory, and makes those in it.
-func (f *Filling) plan(g Getter, d *fillDir, id store.ID) error {
+// plan notes what is to come into a directory, which is open, and makes those in it.
+func (f *Filling) plan(g Getter, open vfs.Dir, d *fillDir, id store.ID) error {
 	f.all = append(f.all, d)
 	for e, err := range Entries(f.ctx, g, id) {
 		if err != nil && d.path != "" { // without the root there is nothing
@@ -91,17 +95,26 @@ func (f *Filling) plan(g Getter, d *fillDir, id store.ID) error {
 			f.files, f.want[e.ID] = append(f.files, file), append(f.want[e.ID], file)
 			continue
 		}
-		in := &fillDir{path: Join(d.path, e.Name), perm: uint16(e.Mode & 0o777)}
-		// Until it is full it must be writable, by us only.
-		if err := os.Mkdir(f.at(in), 0o700); err != nil {
-			return err
-		}
-		f.dirs.Add(1)
-		if err := f.plan(g, in, e.ID); err != nil {
+		if err := f.makeDir(g, open, d, e); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (f *Filling) makeDir(g Getter, open vfs.Dir, above *fillDir, e tree.Entry) error {
+	// Until it is full it must be writable, by us only.
+	if err := open.Mkdir(e.Name, 0o700); err != nil {
+		return err
+	}
+	f.dirs.Add(1)
+	d := &fillDir{path: Join(above.path, e.Name), perm: uint16(e.Mode & 0o777)}
+	in, err := open.OpenDir(e.Name)
+	if err != nil {
+		f.all = append(f.all, d)
+		return err
+	}
+	return errors.Join(f.plan(g, in, d, e.ID), in.Close())
 }
 
 func (f *Filling) at(d *fillDir) string { return filepath.Join(f.dir, filepath.FromSlash(d.path)) }
@@ -225,7 +238,11 @@ func (f *Filling) Finish(g BlobGetter) (*ExportResult, error) {
 		return nil, err
 	}
 	for _, d := range slices.Backward(f.all[1:]) { // the root's own permission bits are not in the tree
-		if err := os.Chmod(f.at(d), os.FileMode(d.perm)); err != nil {
+		open, err := vfs.OpenDir(f.at(d))
+		if err == nil {
+			err = errors.Join(open.Chmod(d.perm), open.Close())
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -247,8 +264,10 @@ func (f *Filling) Abandon() error {
 			errs = append(errs, err)
 		}
 	}
-	for _, d := range slices.Backward(f.all[1:]) {
-		os.Remove(f.at(d)) // fails if it has what is not ours
+	for _, d := range slices.Backward(f.all) {
+		if d.path != "" {
+			os.Remove(f.at(d)) // fails if it has what is not ours
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -1,6 +1,7 @@
 package trees
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -71,14 +72,22 @@ func filled(t *testing.T) (s BlobGetter, root store.ID, contents []string) {
 // there then is what Export writes.
 func TestFill(t *testing.T) {
 	s, root, contents := filled(t)
-	whole := filepath.Join(t.TempDir(), "whole")
+	// What a directory inherits stays, whatever its permission bits are in the tree.
+	shared := func(name string) string {
+		dir := filepath.Join(t.TempDir(), name)
+		if err := errors.Join(os.Mkdir(dir, 0o755), os.Chmod(dir, 0o755|fs.ModeSetgid)); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	whole := shared("whole")
 	want, err := Export(t.Context(), s, root, whole)
 	if err != nil {
 		t.Fatal(err)
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
 	for round, share := range []int{0, len(contents) / 2, len(contents)} {
-		dir := filepath.Join(t.TempDir(), "filled")
+		dir := shared("filled")
 		f, err := Fill(t.Context(), s, root, dir)
 		if err != nil {
 			t.Fatal(err)
