@@ -24,13 +24,9 @@ type rootDir struct{ root *os.Root }
 // its opening.
 var errSwapped = errors.New("replaced while being opened")
 
-func (d *rootDir) Stat(st *Stat) error {
-	fi, err := d.root.Lstat(".")
-	if err != nil {
-		return err
-	}
-	*st = statOf(fi)
-	return nil
+func (d *rootDir) Stat(st *Stat) (err error) {
+	*st, err = statRoot(d.root)
+	return err
 }
 
 func (d *rootDir) ReadNames(fn func(name []byte, kind Kind)) error {

@@ -24,6 +24,15 @@ func retry(fn func() error) error {
 // systemName returns an error if no file can have a name: there is no such name.
 func systemName(string) error { return nil }
 
+// statRoot describes a directory.
+func statRoot(root *os.Root) (Stat, error) {
+	fi, err := root.Lstat(".")
+	if err != nil {
+		return Stat{}, err
+	}
+	return statOf(fi), nil
+}
+
 // renameIn renames a file within a directory.
 func renameIn(root *os.Root, name, newname string) error { return root.Rename(name, newname) }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"math"
+	"math/bits"
 	"os"
 	"path/filepath"
 	"strings"
@@ -167,6 +168,23 @@ func statAt(path string, fi fs.FileInfo) (Stat, error) {
 	return st, nil
 }
 
+// statRoot describes a directory, with a number by which a store is known that lies in what is
+// captured. What lies in a directory has no Dev, so nor has that: the volume is in Ino.
+func statRoot(root *os.Root) (Stat, error) {
+	f, err := root.Open(".")
+	if err != nil {
+		return Stat{}, err
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil {
+		return Stat{}, err
+	}
+	st, err := statOpen(f, fi)
+	st.Ino, st.Dev = st.Ino^bits.Reverse64(st.Dev), 0
+	return st, err
+}
+
 func statOpen(f *os.File, fi fs.FileInfo) (Stat, error) {
 	st := statOf(fi)
 	err := control(f, "stat", func(fd uintptr) error { return number(&st, windows.Handle(fd)) })
@@ -182,4 +200,18 @@ func number(st *Stat, h windows.Handle) error {
 	st.Ino = uint64(more.FileIndexHigh)<<32 | uint64(more.FileIndexLow)
 	st.Dev = uint64(more.VolumeSerialNumber)
 	return nil
+}
+
+// Space returns how many bytes are free for this user on the disk of a directory, and how many it
+// has.
+func Space(path string) (free, total int64, err error) {
+	name, err := windows.UTF16PtrFromString(path)
+	if err != nil {
+		return 0, 0, &fs.PathError{Op: "space", Path: path, Err: err}
+	}
+	var mine, all uint64
+	if err := windows.GetDiskFreeSpaceEx(name, &mine, &all, nil); err != nil {
+		return 0, 0, &fs.PathError{Op: "space", Path: path, Err: err}
+	}
+	return int64(min(mine, math.MaxInt64)), int64(min(all, math.MaxInt64)), nil
 }
