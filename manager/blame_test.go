@@ -12,6 +12,7 @@ import (
 
 	"github.com/boocode/filestore/internal/blame"
 	"github.com/boocode/filestore/internal/retain"
+	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/store"
 )
@@ -93,6 +94,7 @@ func TestBlame(t *testing.T) {
 
 // What nobody knows is not guessed: of what was pruned, forgotten, or not captured.
 func TestBlameWhatIsNotKnown(t *testing.T) {
+	vfstest.NeedGone(t)
 	b := newBench(t)
 	b.git("")
 	b.write("a", "1\n")
@@ -129,6 +131,7 @@ func TestBlameWhatIsNotKnown(t *testing.T) {
 // A file that a restore has brought back has no line of the restore's, if what it was before was
 // pruned; and one of which the store has forgotten the content is on the disk.
 func TestBlameBehindRestores(t *testing.T) {
+	vfstest.NeedGone(t)
 	b := newBench(t)
 	m := b.open("s")
 	b.initialize(m)

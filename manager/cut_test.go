@@ -387,6 +387,7 @@ func TestHunksBlockedBy(t *testing.T) {
 
 // A mode is a hunk of its own, and a file that was made is one.
 func TestHunksOfWholeFiles(t *testing.T) {
+	vfstest.NeedPerm(t, 0o755)
 	b := newCutBench(t)
 	b.turn(b.m, func() {
 		b.edit("7", "D")
@@ -612,6 +613,7 @@ func TestHunkOfWhatIsGone(t *testing.T) {
 // A path of which lines were taken back, and one of the contents that these are of was
 // forgotten, is left alone and listed; the others are restored.
 func TestHunksForgotten(t *testing.T) {
+	vfstest.NeedGone(t)
 	b := newCutBench(t)
 	b.turn(b.m, func() { b.edit("3", "D"); b.edit("b", "E") })
 	b.turn(b.m, func() { b.write("q", "q\n") })

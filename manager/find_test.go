@@ -18,6 +18,7 @@ import (
 	"github.com/boocode/filestore/internal/retain"
 	"github.com/boocode/filestore/internal/testhistory"
 	"github.com/boocode/filestore/internal/testseed"
+	"github.com/boocode/filestore/internal/vfs/vfstest"
 )
 
 // found returns what a search finds, a line each: who, the file, and how often the text is in it.
@@ -145,6 +146,7 @@ func TestFindWhose(t *testing.T) {
 
 // TestFindGaps: what was pruned or forgotten is told of, and is not nothing.
 func TestFindGaps(t *testing.T) {
+	vfstest.NeedGone(t)
 	b := newBench(t)
 	m := b.open("s")
 	b.initialize(m)

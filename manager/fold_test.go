@@ -39,6 +39,9 @@ func (b *bench) spelling() string {
 
 func (b *bench) rename(from, to string) {
 	b.Helper()
+	if strings.EqualFold(from, to) {
+		vfstest.NeedRespelling(b)
+	}
 	if err := os.Rename(filepath.Join(b.dir, from), filepath.Join(b.dir, to)); err != nil {
 		b.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/boocode/filestore/internal/audit"
 	"github.com/boocode/filestore/internal/retain"
+	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/store"
 )
 
@@ -42,6 +43,7 @@ func TestForgetTree(t *testing.T) {
 
 func (b *bench) forget(m *FileSnapshotManager, opts *retain.ForgetOptions) *retain.ForgetPlan {
 	b.Helper()
+	vfstest.NeedGone(b)
 	plan, err := retain.PlanForget(b.Context(), m.store, opts)
 	if err == nil {
 		_, err = plan.Do(b.Context())

@@ -3,6 +3,7 @@ package manager
 import (
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -290,7 +291,8 @@ func TestFormatTurns(t *testing.T) {
 	if err := m.writeTurns([]byte("{}"), false); err != nil { // which no record of this store is
 		t.Fatal(err)
 	}
-	if err := m.store.FS().Remove(m.place().Dir() + "/turns.new"); err != nil {
+	if err := m.store.FS().Remove(m.place().Dir() + "/turns.new"); err != nil &&
+		!errors.Is(err, fs.ErrNotExist) { // there is none where two files cannot change places
 		t.Fatal(err)
 	}
 }

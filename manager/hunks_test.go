@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/boocode/filestore/internal/vfs/vfstest"
 )
 
 // tell lists hunks, one line each, without their IDs.
@@ -38,6 +40,7 @@ func (b *bench) hunks(m *FileSnapshotManager, r *HunkRange) *HunkList {
 // What a turn did is listed window by window, and nothing that others did; each hunk
 // has what would come of it in the file as it is now.
 func TestHunksOfTurn(t *testing.T) {
+	vfstest.NeedPerm(t, 0o755)
 	b := newBench(t)
 	m := b.open("s", func(o *Options) { o.ToolWindows = true })
 	b.write("a", "1\n2\n3\n4\n5\n6\n7\n")

@@ -8,12 +8,15 @@ import (
 	"testing"
 
 	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/store"
 )
 
 // A session that looks at a directory while another one restores in a part of it sees no
 // files in the making, and no directory that has them.
 func TestLookBesideRestore(t *testing.T) {
+	vfstest.NeedRename(t, vfs.NoReplace)
 	b := newBench(t)
 	for i := range 40 {
 		b.write(fmt.Sprintf("sub/d%d/f%d", i%3, i), "1")

@@ -2,12 +2,15 @@ package manager
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/boocode/filestore/internal/merging"
+	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/rollback"
 )
 
@@ -70,6 +73,12 @@ func TestMergeWholePaths(t *testing.T) {
 			"conflict: you and turn 0 changed it, and it is too large to be merged"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			switch {
+			case strings.Contains(c.name, "mode"):
+				vfstest.NeedPerm(t, 0o755)
+			case strings.Contains(c.name, "link"):
+				vfstest.NeedLinks(t)
+			}
 			b := newBench(t)
 			p := filepath.Join(b.dir, "p")
 			c.start(t, p)
@@ -120,7 +129,8 @@ func lookAt(t *testing.T, p string) string {
 	} else if text, err = os.ReadFile(p); err != nil {
 		t.Fatal(err)
 	}
-	return fmt.Sprintf("%v %s", st.Mode(), text)
+	perm := vfs.KeptPerm(vfs.KindOf(st.Mode()), uint16(st.Mode().Perm()))
+	return fmt.Sprintf("%v %s", st.Mode().Type()|fs.FileMode(perm), text)
 }
 
 // The guard refuses a text that lacks a line which only the disk had.

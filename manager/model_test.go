@@ -52,6 +52,7 @@ func readWorld(t *testing.T, dir string) world {
 			return err
 		}
 		name, _ := filepath.Rel(dir, p)
+		name = filepath.ToSlash(name)
 		info, err := d.Info()
 		if err != nil {
 			return err

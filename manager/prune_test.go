@@ -165,6 +165,7 @@ func TestPruneOpenTurn(t *testing.T) {
 // Over the limit of bytes the oldest go, those with a name last, the newest of
 // all never.
 func TestPruneMaxBytes(t *testing.T) {
+	vfstest.NeedGone(t)
 	b := newBench(t)
 	m, err := Open(t.Context(), b.dir, &Options{StoreRoot: b.stores, Session: "s"})
 	if err != nil {

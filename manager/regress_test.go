@@ -18,6 +18,7 @@ import (
 	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/sessionlog"
+	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/store"
 )
@@ -470,6 +471,7 @@ func TestClaimBeforeTheOther(t *testing.T) {
 
 // Paths may go through the link that the directory was named by.
 func TestPathsThroughALink(t *testing.T) {
+	vfstest.NeedLinks(t)
 	b := newBench(t)
 	real := b.dir
 	b.dir = filepath.Join(t.TempDir(), "link")

@@ -63,3 +63,52 @@ func NeedRename(t testing.TB, mode vfs.RenameMode) {
 		t.Fatal(err)
 	}
 }
+
+// NeedGone skips a test of what is deleted while it is open, where its name stays until it is
+// closed.
+func NeedGone(t testing.TB) {
+	t.Helper()
+	fsys := vfs.OS(t.TempDir())
+	f, err := fsys.OpenFile("f", os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := fsys.Remove("f"); err != nil {
+		t.Fatal(err)
+	}
+	if names, err := fsys.ReadDir("."); err != nil {
+		t.Fatal(err)
+	} else if len(names) > 0 {
+		t.Skip("what is open stays in its directory when it is deleted")
+	}
+}
+
+// NeedRespelling skips a test of names that get another spelling, where the system says that
+// they have got it, and leaves them as they are.
+func NeedRespelling(t testing.TB) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, "a"), nil, 0o644),
+		os.Rename(filepath.Join(dir, "a"), filepath.Join(dir, "A"))); err != nil {
+		t.Fatal(err)
+	}
+	names, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if names[0].Name() != "A" {
+		t.Skip("a name does not get other capitals here")
+	}
+}
+
+// KeepsPerm reports whether the system keeps these permission bits of a file.
+func KeepsPerm(perm uint16) bool { return vfs.KeptPerm(vfs.Regular, perm) == perm }
+
+// NeedPerm skips a test of permission bits that the system does not keep.
+func NeedPerm(t testing.TB, perm uint16) {
+	t.Helper()
+	if !KeepsPerm(perm) {
+		t.Skipf("a file does not keep the permission bits %o here", perm)
+	}
+}
