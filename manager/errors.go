@@ -94,6 +94,14 @@ func (e *EditError) Unwrap() (errs []error) {
 	return errs
 }
 
+// errNothingAgain is [ErrNothing] of a redo.
+var errNothingAgain error = nothingAgain{}
+
+type nothingAgain struct{}
+
+func (nothingAgain) Error() string        { return "nothing to do again" }
+func (nothingAgain) Is(target error) bool { return target == ErrNothing }
+
 // A passedError says that an undo or a redo would pass over all that is on its list.
 // It matches [ErrNothing].
 type passedError []TakenBack

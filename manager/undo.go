@@ -55,8 +55,12 @@ func (x *restore) takeBackNext(ctx context.Context, past bool) error {
 	if err != nil {
 		return err
 	}
+	nothing := ErrNothing
+	if x.list == history.TopsUndo {
+		nothing = errNothingAgain
+	}
 	if last == nil {
-		return ErrNothing
+		return nothing
 	}
 	from := &x.undo // the list that it is taken from
 	if x.undo, x.redo = last.Lists(); x.list == history.TopsUndo {
@@ -105,7 +109,7 @@ func (x *restore) takeBackNext(ctx context.Context, past bool) error {
 	if len(passed) > 0 {
 		return passedError(x.result.Passed)
 	}
-	return ErrNothing
+	return nothing
 }
 
 func takenBack(s *store.Snapshot) TakenBack {
