@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"math/rand/v2"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -195,5 +196,64 @@ func TestCloneCut(t *testing.T) {
 	}
 	if cut < 10 {
 		t.Errorf("a clone of %d requests", cut)
+	}
+}
+
+// TestPushGoesOn stops a first push at each of its requests. The next one puts no pack again that is there.
+func TestPushGoesOn(t *testing.T) {
+	old := [2]int{maxInEntry, maxPack}
+	maxInEntry, maxPack = 4<<10, 100<<10
+	defer func() { maxInEntry, maxPack = old[0], old[1] }()
+	rng := rand.New(rand.NewPCG(6, 6))
+	a := newMachine(t)
+	a.turn("s1", "", func() {
+		for i := range 30 {
+			a.write(fmt.Sprintf("many/%d/f", i), raw(rng, 20<<10))
+		}
+	})
+	for stop := 1; ; stop++ {
+		b, mem := a.copyOf(), remotetest.NewMem()
+		if _, err := openRepo(t.Context(), mem); err != nil {
+			t.Fatal(err)
+		}
+		faulty := remotetest.NewFaulty(mem, 1)
+		faulty.Stop, faulty.Done = stop, stop%2 == 0
+		_, err := b.push(faulty)
+		if err != nil && !errors.Is(err, remotetest.ErrKilled) {
+			t.Fatal(err)
+		}
+		done := err == nil
+		before := mem.Objects()
+		r := b.mustPush(mem)
+		if done && r.Records > 0 {
+			t.Errorf("the push has ended, and the next has put %d records", r.Records)
+		}
+		repo, err := openRepo(t.Context(), mem)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := Fetch(t.Context(), repo, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		named := make(map[string]bool)
+		for _, l := range f.Lines {
+			for _, e := range l.Entries {
+				for _, ref := range e.Packs {
+					named[ref.Key()] = true
+				}
+			}
+		}
+		for key := range before {
+			if strings.HasPrefix(key, "data/") && !named[key] {
+				t.Errorf("request %d: pack %s was there, and was put again", stop, key)
+			}
+		}
+		if done {
+			if len(named) < 3 {
+				t.Errorf("%d packs", len(named))
+			}
+			break
+		}
 	}
 }

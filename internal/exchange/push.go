@@ -361,6 +361,9 @@ func (p *Pusher) entry(ctx context.Context, t *Todo, live *cas.Live) (int, error
 	if t.at.Line == nil {
 		id := layout.RandomID()
 		t.at.Line = id[:]
+		if err := p.save(); err != nil { // packs are called by it: who is cut off finds those that are there
+			return 0, err
+		}
 	}
 	e := new(lines.Entry)
 	if t.at.Next == 0 {

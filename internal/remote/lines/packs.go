@@ -1,9 +1,12 @@
 package lines
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/boocode/filestore/internal/remote"
 )
 
 // The bytes of a pack (docs/reference/format-remote.md §6).
@@ -162,9 +165,20 @@ func openPack(ks keyring, ref *PackRef, b []byte, fn func(record []byte) error) 
 	return nil
 }
 
-// PutPack puts records of objects, before the entry that relies on them.
+// PutPack puts records of objects, before the entry that relies on them. It puts nothing if they are there
+// already: who was cut off does not send them again.
 func (r *Repo) PutPack(ctx context.Context, generation uint64, line Line, parts []Part) (PackRef, error) {
 	b, ref := sealPack(r.ring(), generation, line, parts)
+	n, err := r.b.Stat(ctx, ref.Key())
+	if err == nil && uint64(n) == ref.Size {
+		var got []byte
+		if got, err = r.b.Get(ctx, ref.Key(), 0, -1); err == nil && bytes.Equal(got, b) {
+			return ref, nil
+		}
+	}
+	if err != nil && !errors.Is(err, remote.ErrNoKey) {
+		return ref, err
+	}
 	return ref, r.create(ctx, ref.Key(), b)
 }
 
