@@ -168,7 +168,6 @@ func movedDay(t *testing.T, dir string, m *FileSnapshotManager) (before, after f
 // the restore: theirs stays, and the user's lines are where they were, or where they were
 // to be.
 func TestMergeMovedPlaceTaken(t *testing.T) {
-	vfstest.NeedRename(t, vfs.NoReplace)
 	for at := 0; ; at++ {
 		b := newBench(t)
 		m, err := Open(t.Context(), b.dir, &Options{StoreRoot: b.stores, Session: "s"})

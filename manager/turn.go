@@ -519,7 +519,7 @@ func addPaths(set, paths [][]byte) [][]byte {
 // [ErrOutside] if it leads out.
 func (m *FileSnapshotManager) treePath(p string) (string, error) {
 	rel := filepath.ToSlash(p)
-	if filepath.IsAbs(p) {
+	if filepath.IsAbs(p) || filepath.VolumeName(p) != "" || strings.HasPrefix(rel, "/") { // Windows: C:x, /x
 		below := func(p string) bool {
 			r, err := filepath.Rel(m.project.Root, p)
 			rel = filepath.ToSlash(r)

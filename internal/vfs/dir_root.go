@@ -189,10 +189,18 @@ func (d *rootDir) Rename(name string, to Dir, newname string, mode RenameMode) e
 	if err := errors.Join(checkSystemName("rename", name), checkSystemName("rename", newname)); err != nil {
 		return err
 	}
-	if to != Dir(d) || mode != Replace {
-		return &fs.PathError{Op: "rename", Path: name, Err: errors.ErrUnsupported}
+	err := errors.ErrUnsupported
+	switch {
+	case to != Dir(d):
+	case mode == Replace:
+		return renameIn(d.root, name, newname)
+	case mode == NoReplace:
+		err = renameFree(d.root, name, newname)
 	}
-	return renameIn(d.root, name, newname)
+	if err != nil {
+		err = &fs.PathError{Op: "rename", Path: name, Err: err}
+	}
+	return err
 }
 
 // Heritage is not known: files can be renamed within one directory only.

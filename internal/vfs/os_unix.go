@@ -36,6 +36,9 @@ func statRoot(root *os.Root) (Stat, error) {
 // renameIn renames a file within a directory.
 func renameIn(root *os.Root, name, newname string) error { return root.Rename(name, newname) }
 
+// renameFree renames a file to a name that is free: package os cannot do that.
+func renameFree(*os.Root, string, string) error { return errors.ErrUnsupported }
+
 func tryLock(f *os.File, mode LockMode) (bool, error) {
 	err := control(f, "lock", func(fd uintptr) error { return flock(int(fd), mode) })
 	if errors.Is(err, unix.EWOULDBLOCK) {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/windows"
 )
@@ -109,6 +110,55 @@ func KeptPerm(kind Kind, perm uint16) uint16 {
 		return 0o444
 	}
 	return 0o644
+}
+
+// renameFree renames a file within a directory, unless the name is taken.
+func renameFree(root *os.Root, name, newname string) error {
+	dir, err := root.Open(".")
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	at := windows.Handle(dir.Fd())
+	ntName, err := windows.NewNTUnicodeString(name)
+	if err != nil {
+		return err
+	}
+	of := windows.OBJECT_ATTRIBUTES{RootDirectory: at, ObjectName: ntName}
+	of.Length = uint32(unsafe.Sizeof(of))
+	var h windows.Handle
+	var done windows.IO_STATUS_BLOCK
+	err = windows.NtCreateFile(&h, windows.SYNCHRONIZE|windows.DELETE, &of, &done, nil, 0,
+		windows.FILE_SHARE_READ|windows.FILE_SHARE_WRITE|windows.FILE_SHARE_DELETE, windows.FILE_OPEN,
+		windows.FILE_OPEN_REPARSE_POINT|windows.FILE_OPEN_FOR_BACKUP_INTENT|windows.FILE_SYNCHRONOUS_IO_NONALERT, 0, 0)
+	if err != nil {
+		return errnoOf(err)
+	}
+	defer windows.CloseHandle(h)
+	wide, err := windows.UTF16FromString(newname)
+	if err != nil {
+		return err
+	}
+	var as struct { // a FILE_RENAME_INFORMATION
+		replace uint32
+		at      windows.Handle
+		length  uint32 // in bytes, without the 0 at the end
+		name    [windows.MAX_PATH]uint16
+	}
+	if len(wide) > len(as.name) {
+		return windows.ERROR_INVALID_NAME
+	}
+	as.at, as.length = at, uint32(2*copy(as.name[:], wide)-2)
+	return errnoOf(windows.NtSetInformationFile(h, &done, (*byte)(unsafe.Pointer(&as)), uint32(unsafe.Sizeof(as)),
+		windows.FileRenameInformation))
+}
+
+// errnoOf returns the error that package fs knows for one of the kernel.
+func errnoOf(err error) error {
+	if status, ok := errors.AsType[windows.NTStatus](err); ok {
+		return status.Errno()
+	}
+	return err
 }
 
 // HasOwners says whether files have an owner that is a number: access control
