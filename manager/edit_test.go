@@ -64,7 +64,8 @@ func TestApplyEdits(t *testing.T) {
 	m := b.open("s")
 	r := b.edit(m, &EditRequest{Path: "a", Old: []byte("two\n"), New: []byte("2\n")})
 	b.expectFiles(files{"a": "one\n2\nthree\n"})
-	if st, err := os.Stat(filepath.Join(b.dir, "a")); err != nil || vfstest.KeepsPerm(0o755) && st.Mode().Perm() != 0o755 {
+	st, err := os.Stat(filepath.Join(b.dir, "a"))
+	if err != nil || vfstest.KeepsPerm(0o755) && st.Mode().Perm() != 0o755 {
 		t.Errorf("mode %v, %v", st.Mode(), err)
 	}
 	f := r.Files[0]

@@ -599,7 +599,8 @@ func (h *aHistory) checkLedger(before *rules, st historyStep) {
 			isOthers := func(id int) bool {
 				return slices.ContainsFunc(s.in[p], func(other int) bool {
 					o := s.changes[other]
-					return o.turn >= 0 && !isOne(o.turn) && other > id && !o.under.has(id) && ruleHasLine(o.before, line)
+					stays := o.turn >= 0 && !isOne(o.turn)
+					return stays && other > id && !o.under.has(id) && ruleHasLine(o.before, line)
 				})
 			}
 			theirs := goes && slices.ContainsFunc(s.in[p], func(id int) bool {

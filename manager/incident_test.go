@@ -55,7 +55,8 @@ func (b *bench) traceOf(dir string) trace {
 			content = []byte(target)
 		}
 		rel, _ := filepath.Rel(dir, p)
-		got[filepath.ToSlash(rel)] = fmt.Sprintf("%v %v %s", fi.Mode(), fi.ModTime().UnixNano(), object.Hash(object.Blob, content))
+		id := object.Hash(object.Blob, content)
+		got[filepath.ToSlash(rel)] = fmt.Sprintf("%v %v %s", fi.Mode(), fi.ModTime().UnixNano(), id)
 		return err
 	})
 	if err != nil {

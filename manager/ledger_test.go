@@ -63,8 +63,9 @@ func TestLedger(t *testing.T) {
 	for i := range uint64(runs) {
 		t.Run(fmt.Sprint("seed=", first+i), func(t *testing.T) {
 			l := &ledger{bench: &bench{T: t, dir: t.TempDir()}, rng: rand.New(rand.NewPCG(first+i, 3)),
-				effects: make(map[uint64]ledgerEffect), out: make(map[int]bool), copied: make(lineOf), brought: make(lineOf),
-				moved: make(map[string]bool), shared: make(map[string]bool), hasMoved: make(map[string]map[string]bool)}
+				effects: make(map[uint64]ledgerEffect), out: make(map[int]bool), copied: make(lineOf),
+				brought: make(lineOf), moved: make(map[string]bool), shared: make(map[string]bool),
+				hasMoved: make(map[string]map[string]bool)}
 			m, err := openOn(t, l.dir, vfstest.NewMem())
 			if err != nil {
 				t.Fatal(err)

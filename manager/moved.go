@@ -165,7 +165,8 @@ func chained(going, coming []similar.Candidate) (map[string]string, error) {
 	pairs := make(map[string]string)
 	for isLast := false; !isLast; {
 		if isLast = len(ahead) == 0; isLast { // nothing is at these any more
-			ahead = slices.DeleteFunc(slices.Clone(going), func(c similar.Candidate) bool { return pairs[c.Name] != "" })
+			isPaired := func(c similar.Candidate) bool { return pairs[c.Name] != "" }
+			ahead = slices.DeleteFunc(slices.Clone(going), isPaired)
 		}
 		found, err := renames(ahead, coming)
 		if err != nil {

@@ -906,7 +906,7 @@ func (a *app) noteConflicts(r *manager.RestoreResult, f *restoreFlags) {
 		a.note("%s: both sides are there, between <<<<<<< and >>>>>>>; 'snapctl status' lists it until they are gone",
 			firstPaths(lines, 3))
 	case f.onConflict != rollback.ConflictMarkers && len(turns) > 0:
-		a.note("to choose by hand between both sides: %s; to overwrite what came since: 'theirs' in its place",
+		a.note("to choose by hand between both sides: %s; to overwrite what came since: --on-conflict theirs",
 			a.revertCommandLine(turns, hunksFlag(f.hunks)+" --on-conflict markers", f.paths))
 	}
 }
