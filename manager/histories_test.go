@@ -595,7 +595,8 @@ func (h *aHistory) checkLedger(before *rules, st historyStep) {
 			if line == "" || line[0] == '~' { // which several wrote
 				continue
 			}
-			// Where a turn that stays found it while it was out, another session had brought it again.
+			// Where a turn that stays found it while it was out another session had brought it again: it
+			// may stay.
 			isOthers := func(id int) bool {
 				return slices.ContainsFunc(s.in[p], func(other int) bool {
 					o := s.changes[other]
@@ -603,16 +604,18 @@ func (h *aHistory) checkLedger(before *rules, st historyStep) {
 					return stays && other > id && !o.under.has(id) && ruleHasLine(o.before, line)
 				})
 			}
-			theirs := goes && slices.ContainsFunc(s.in[p], func(id int) bool {
+			wrote := func(id int) bool {
 				c := s.changes[id]
-				wrote := ruleHasLine(s.without(*c, s.in[p]), line) && !ruleHasLine(c.before, line)
-				return c.turn >= 0 && isOne(c.turn) && wrote && !isOthers(id)
-			})
+				is := ruleHasLine(s.without(*c, s.in[p]), line) && !ruleHasLine(c.before, line)
+				return c.turn >= 0 && isOne(c.turn) && is
+			}
+			theirs := goes && slices.ContainsFunc(s.in[p], wrote)
+			mayStay := slices.ContainsFunc(s.in[p], func(id int) bool { return wrote(id) && isOthers(id) })
 			_, stays := h.last.skipped[p]
 			switch is := ruleHasLine(h.rules.disk.at(p), line); {
 			case !theirs && !is:
 				h.bad("%v: the line %s of %s is gone, which none of them wrote", st, line, p)
-			case theirs && is && !stays && len(h.last.restored)+len(h.last.deleted) > 0:
+			case theirs && !mayStay && is && !stays && len(h.last.restored)+len(h.last.deleted) > 0:
 				h.bad("%v: the line %s of %s is there, and no conflict is listed", st, line, p)
 			}
 		}
