@@ -236,7 +236,7 @@ func TestIncidents(t *testing.T) {
 		names := []string{"new\nline", "\xff\xfe", "tab\there", " space ", "-rf", "*", "[a]", "\\", "$HOME", "é",
 			"e\u0301", "nul", strings.Repeat("n", 255), "d\n/\x01"}
 		if runtime.GOOS == "windows" { // which has no others
-			names = []string{"-rf", "[a]", " space", "$HOME", "é", "e\u0301", strings.Repeat("n", 255), "%TEMP%", "a&b"}
+			names = []string{"-rf", "[a]", " space", "$HOME", "é", "e\u0301", strings.Repeat("n", 255), "%TEMP%"}
 		}
 		contents := []string{"", "\x00\xff", "crlf\r\nlf\ncr\r", "\ufeffbom", "no newline", strings.Repeat("\n", 1000)}
 		for i, name := range names {

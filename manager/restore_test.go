@@ -16,6 +16,7 @@ import (
 	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/sessionlog"
 	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/tree"
@@ -406,6 +407,7 @@ func TestRestoreContested(t *testing.T) {
 
 // A directory that a shell command moved goes back whole.
 func TestRestoreMovedDirectory(t *testing.T) {
+	vfstest.NeedRename(t, vfs.NoReplace)
 	b := newBench(t)
 	b.git("cache/\n")
 	b.write("lib/a", "a")
@@ -765,6 +767,7 @@ func TestRestoreAfterKill(t *testing.T) {
 
 // What cannot be moved along with its directory stays, and the restore says so.
 func TestRestoreWhereMovesFail(t *testing.T) {
+	vfstest.NeedRename(t, vfs.NoReplace)
 	b := newBench(t)
 	m := b.open("s")
 	b.git("cache/\n")

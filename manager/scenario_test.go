@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -484,6 +486,9 @@ func TestIncumbentBugs(t *testing.T) {
 		}
 	})
 	t.Run("bytes that are not UTF-8", func(t *testing.T) {
+		if runtime.GOOS == "windows" {
+			t.Skip("names of Windows are Unicode")
+		}
 		b := newBench(t)
 		b.write("bin", "\xff\xfe\x00\x01\x80")
 		b.write("na\xffme", "1")
@@ -537,7 +542,7 @@ func TestIncumbentBugs(t *testing.T) {
 		m := b.open("s")
 		b.initialize(m)
 		b.turn(m, func() {
-			for _, name := range []string{"b", "B", "a", "_", "ä", "Z", "z"} {
+			for _, name := range []string{"b", "C", "a", "_", "ä", "Z", "y"} {
 				b.write(name, name)
 			}
 		})
@@ -545,7 +550,7 @@ func TestIncumbentBugs(t *testing.T) {
 		for _, row := range b.modified(m, nil) {
 			got = append(got, row.Path)
 		}
-		if d := cmp.Diff([]string{"B", "Z", "_", "a", "b", "z", "ä"}, got); d != "" {
+		if d := cmp.Diff([]string{"C", "Z", "_", "a", "b", "y", "ä"}, got); d != "" {
 			t.Errorf("(-want +got):\n%s", d)
 		}
 	})
@@ -646,7 +651,7 @@ func TestBadSessionFile(t *testing.T) {
 	for name, content := range map[string]string{"empty": "", "not JSON": "hello\n",
 		"another format": "{\"type\":\"other\"}\n", "newer": "{\"type\":\"session\",\"version\":4,\"id\":\"x\"}\n"} {
 		if _, err := open([]byte(content)); !errors.Is(err, sessionlog.ErrFormat) ||
-			!strings.Contains(err.Error(), file) {
+			!strings.Contains(err.Error(), strconv.Quote(file)) {
 			t.Errorf("%s: %v, want ErrFormat that names the file", name, err)
 		}
 	}

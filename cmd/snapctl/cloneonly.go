@@ -142,6 +142,10 @@ func (o onlyPaths) export(ctx context.Context, s *cas.Store, root store.ID, dir 
 			l.Path = trees.Join(p, l.Path)
 			all.Lost = append(all.Lost, l)
 		}
+		for _, l := range r.Refused {
+			l.Path = trees.Join(p, l.Path)
+			all.Refused = append(all.Refused, l)
+		}
 	}
 	return all, o.chmod(ctx, s, root, dir)
 }

@@ -226,13 +226,13 @@ func (x *cloning) bring(ctx context.Context, m *exchange.Importer, f *exchange.F
 	for _, path := range result.Forgotten {
 		x.app.tell("%s is missing: it %v", words.Quote(path), store.ErrForgotten)
 	}
-	for _, l := range result.Lost {
+	for _, l := range slices.Concat(result.Lost, result.Refused) {
 		x.app.tell("%s is missing: %v", words.Quote(l.Path), l.Err)
 	}
 	for _, path := range x.answer.Missing {
 		x.app.tell("%s is not in the snapshot: nothing was written for it", words.Quote(path))
 	}
-	if len(result.Lost)+len(result.Forgotten)+len(x.answer.Missing) > 0 {
+	if len(result.Lost)+len(result.Refused)+len(result.Forgotten)+len(x.answer.Missing) > 0 {
 		return &failure{code: exitPart}
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -36,6 +37,7 @@ type exportAnswer struct {
 
 	Forgotten []jsonPath   `json:"forgotten,omitempty"` // what is missing
 	Lost      []jsonUnread `json:"lost,omitempty"`      // what the store has lost; of a directory, what is in it
+	Refused   []jsonUnread `json:"refused,omitempty"`   // what the system cannot have
 }
 
 func (a *app) export(ctx context.Context, p *place, text, dir string) error {
@@ -64,6 +66,9 @@ func (a *app) export(ctx context.Context, p *place, text, dir string) error {
 	for _, l := range result.Lost {
 		j.Lost = append(j.Lost, jsonUnread{newJSONPath(l.Path), l.Err.Error()})
 	}
+	for _, l := range result.Refused {
+		j.Refused = append(j.Refused, jsonUnread{newJSONPath(l.Path), l.Err.Error()})
+	}
 	switch {
 	case a.flags.json:
 		err = a.printJSON(j)
@@ -71,13 +76,13 @@ func (a *app) export(ctx context.Context, p *place, text, dir string) error {
 		fmt.Fprintf(a.out, "%s: %s, %s, %s, %s\n", words.Quote(dir), words.Count(result.Files, "file"),
 			words.Count(result.Dirs, "directory"), words.Count(result.Symlinks, "link"), words.Size(result.Bytes))
 	}
-	if err != nil || len(result.Forgotten)+len(result.Lost) == 0 {
+	if err != nil || len(result.Forgotten)+len(result.Lost)+len(result.Refused) == 0 {
 		return err
 	}
 	for _, path := range result.Forgotten {
 		a.tell("%s is missing: it %v", words.Quote(path), store.ErrForgotten)
 	}
-	for _, l := range result.Lost {
+	for _, l := range slices.Concat(result.Lost, result.Refused) {
 		a.tell("%s is missing: %v", words.Quote(l.Path), l.Err)
 	}
 	if len(result.Lost) > 0 {

@@ -36,12 +36,13 @@ type ExportResult struct {
 
 	Forgotten []string  // files and links that were forgotten: they are not there, and in no count
 	Lost      []Problem // what the store has lost of it: neither; of a directory, what is in it and is not there
+	Refused   []Problem // what the system cannot have, a name or a link: neither; of a directory, all of it
 }
 
 // Export writes a tree into a directory that is empty, or does not exist and
 // whose parent does. Names, contents, permission bits and targets of links
-// are as they were captured. Export leaves out what was forgotten and what the
-// store has lost. It syncs nothing: the store still has it all.
+// are as they were captured. Export leaves out what was forgotten, what the
+// store has lost, and what the system cannot have. It syncs nothing: the store still has it all.
 //
 // An error leaves what was written until then, but no file that is not whole.
 func Export(ctx context.Context, g BlobGetter, root store.ID, dir string) (*ExportResult, error) {
@@ -77,10 +78,12 @@ func export(ctx context.Context, g BlobGetter, root store.ID, dir string) (*Expo
 
 func (x *exporter) result() *ExportResult {
 	slices.Sort(x.forgotten)
-	slices.SortFunc(x.lost, func(a, b Problem) int { return cmp.Compare(a.Path, b.Path) })
+	for _, list := range [][]Problem{x.lost, x.refused} {
+		slices.SortFunc(list, func(a, b Problem) int { return cmp.Compare(a.Path, b.Path) })
+	}
 	return &ExportResult{
 		Files: x.written.Load(), Dirs: x.dirs.Load(), Symlinks: x.links.Load(), Bytes: x.bytes.Load(),
-		Forgotten: x.forgotten, Lost: x.lost,
+		Forgotten: x.forgotten, Lost: x.lost, Refused: x.refused,
 	}
 }
 
@@ -134,16 +137,21 @@ type exporter struct {
 	unread    sync.Mutex // guards the rest
 	forgotten []string
 	lost      []Problem
+	refused   []Problem
 }
 
-// lose takes up what the store has lost, and returns any other error.
+// lose takes up what the store has lost, or the system refuses, and returns any other error.
 func (x *exporter) lose(path string, err error) error {
-	if !IsLoss(err) {
-		return err
-	}
 	x.unread.Lock()
 	defer x.unread.Unlock()
-	x.lost = append(x.lost, Problem{Path: path, Err: err})
+	switch problem := (Problem{Path: path, Err: err}); {
+	case IsLoss(err):
+		x.lost = append(x.lost, problem)
+	case errors.Is(err, vfs.ErrImpossible):
+		x.refused = append(x.refused, problem)
+	default:
+		return err
+	}
 	return nil
 }
 
@@ -210,7 +218,7 @@ func (x *exporter) dir(d *openDir, path string, id store.ID) (err error) {
 func (x *exporter) subdir(d *openDir, path string, e tree.Entry) error {
 	// Until it is full it must be writable, by us only.
 	if err := d.dir.Mkdir(e.Name, 0o700); err != nil {
-		return err
+		return x.lose(Join(path, e.Name), err)
 	}
 	dir, err := d.dir.OpenDir(e.Name)
 	if err != nil {

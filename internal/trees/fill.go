@@ -105,7 +105,7 @@ func (f *Filling) plan(g Getter, open vfs.Dir, d *fillDir, id store.ID) error {
 func (f *Filling) makeDir(g Getter, open vfs.Dir, above *fillDir, e tree.Entry) error {
 	// Until it is full it must be writable, by us only.
 	if err := open.Mkdir(e.Name, 0o700); err != nil {
-		return err
+		return f.lose(Join(above.path, e.Name), err)
 	}
 	f.dirs.Add(1)
 	d := &fillDir{path: Join(above.path, e.Name), perm: uint16(e.Mode & 0o777)}
@@ -140,7 +140,13 @@ func (b given) CopyBlob(_ context.Context, w io.Writer, _ store.ID) (int64, erro
 func (f *Filling) Copy(g BlobGetter, id store.ID) (is bool, err error) {
 	list := f.take(id)
 	for _, file := range list {
-		err := f.write(file, func(dir vfs.Dir) (bool, error) { return true, f.entry(g, dir, file.Entry) })
+		err := f.write(file, func(dir vfs.Dir) (bool, error) {
+			err := f.entry(g, dir, file.Entry)
+			if errors.Is(err, vfs.ErrImpossible) {
+				return false, f.lose(Join(file.dir.path, file.Name), err)
+			}
+			return err == nil, err
+		})
 		if err != nil {
 			return true, err
 		}

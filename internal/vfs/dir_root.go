@@ -2,6 +2,7 @@ package vfs
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -63,8 +64,8 @@ func (d *rootDir) Lstat(name string, st *Stat) error {
 
 // Errors of names that not every system has.
 var (
-	errNoName    = errors.New("the system has no such name")
-	errOtherName = errors.New("the system drops a dot or a space at the end of a name")
+	errNoName    = fmt.Errorf("%w: no file has such a name", ErrImpossible)
+	errOtherName = fmt.Errorf("%w: a dot or a space at the end of a name is dropped", ErrImpossible)
 )
 
 // lstat describes a name. One that no file can have, as "*" on Windows, is not there.
@@ -182,7 +183,11 @@ func (d *rootDir) Symlink(target, name string) error {
 	if err := checkSystemName("symlink", name); err != nil {
 		return err
 	}
-	return d.root.Symlink(target, name)
+	err := d.root.Symlink(target, name)
+	if err != nil && hasNoLinks(err) {
+		err = &fs.PathError{Op: "symlink", Path: name, Err: fmt.Errorf("%w: %w", ErrImpossible, err)}
+	}
+	return err
 }
 
 func (d *rootDir) Rename(name string, to Dir, newname string, mode RenameMode) error {

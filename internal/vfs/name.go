@@ -2,6 +2,7 @@ package vfs
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -15,12 +16,17 @@ import (
 func CheckName(op, name string) error {
 	if name == "" || name == "." || name == ".." ||
 		strings.IndexByte(name, '/') >= 0 ||
-		strings.IndexByte(name, 0) >= 0 ||
-		os.PathSeparator != '/' && strings.IndexByte(name, os.PathSeparator) >= 0 {
+		strings.IndexByte(name, 0) >= 0 {
 		return &fs.PathError{Op: op, Path: name, Err: fs.ErrInvalid}
+	}
+	if os.PathSeparator != '/' && strings.IndexByte(name, os.PathSeparator) >= 0 {
+		return &fs.PathError{Op: op, Path: name, Err: errSeparator}
 	}
 	return nil
 }
+
+// errSeparator is of a name that elsewhere a file may have.
+var errSeparator = fmt.Errorf("%w: it has a separator: %w", ErrImpossible, fs.ErrInvalid)
 
 // RealPath resolves the symbolic links in the directories above a path, as far
 // as they exist.

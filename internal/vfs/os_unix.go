@@ -24,6 +24,9 @@ func retry(fn func() error) error {
 // systemName returns an error if no file can have a name: there is no such name.
 func systemName(string) error { return nil }
 
+// hasNoLinks reports whether an error says that this process can make no links: each can.
+func hasNoLinks(error) bool { return false }
+
 // statRoot describes a directory.
 func statRoot(root *os.Root) (Stat, error) {
 	fi, err := root.Lstat(".")

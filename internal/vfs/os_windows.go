@@ -26,13 +26,19 @@ func lockRange() *windows.Overlapped {
 func systemName(name string) error {
 	noFile := func(r rune) bool { return r < ' ' || strings.ContainsRune(`<>:"|?*`, r) }
 	if wide, err := syscall.UTF16FromString(name); err != nil || syscall.UTF16ToString(wide) != name ||
-		strings.ContainsFunc(name, noFile) {
+		strings.ContainsFunc(name, noFile) || !filepath.IsLocal(name) { // as NUL
 		return errNoName
 	}
 	if strings.HasSuffix(name, ".") || strings.HasSuffix(name, " ") {
 		return errOtherName
 	}
 	return nil
+}
+
+// hasNoLinks reports whether an error says that this process can make no links: it may not, the
+// file system has none, or Wine.
+func hasNoLinks(err error) bool {
+	return errors.Is(err, windows.ERROR_PRIVILEGE_NOT_HELD) || errors.Is(err, errors.ErrUnsupported)
 }
 
 // renameIn renames a file within a directory. One that is read-only is replaced, too: the

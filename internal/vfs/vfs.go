@@ -157,6 +157,10 @@ type Dir interface {
 	Close() error
 }
 
+// ErrImpossible is matched by the error of making what the system, or this user of it, cannot
+// have: a name, or a symbolic link.
+var ErrImpossible = errors.New("it cannot be here")
+
 // A RenameMode says what becomes of a file that has the new name already.
 type RenameMode int
 
