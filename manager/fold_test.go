@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -91,7 +92,7 @@ func TestFold(t *testing.T) {
 			user: func(b *bench) { b.write("A", "mine") },
 			back: "A=mine", kept: true},
 	} {
-		t.Run(c.name, func(t *testing.T) {
+		fold := func(t *testing.T, seen func(vfs.Dir) vfs.Dir) {
 			b := newBench(t)
 			for name, content := range c.has {
 				b.write(name, content)
@@ -102,7 +103,7 @@ func TestFold(t *testing.T) {
 				if err != nil {
 					return nil, err
 				}
-				return vfstest.Fold(d), nil
+				return seen(vfstest.Fold(d)), nil
 			}
 			b.initialize(m)
 			b.turn(m, func() { c.turn(b) })
@@ -132,6 +133,29 @@ func TestFold(t *testing.T) {
 			if got := b.spelling(); got != before && c.user == nil {
 				t.Errorf("after the undo there is %q, want %q", got, before)
 			}
-		})
+		}
+		t.Run(c.name, func(t *testing.T) { fold(t, func(d vfs.Dir) vfs.Dir { return d }) })
+		t.Run(c.name+", by package os", func(t *testing.T) { fold(t, func(d vfs.Dir) vfs.Dir { return &osDir{d} }) })
 	}
 }
+
+// An osDir can do what package os can: a file gets another name within its directory, and
+// changes places with none.
+type osDir struct{ vfs.Dir }
+
+func (d *osDir) OpenDir(name string) (vfs.Dir, error) {
+	sub, err := d.Dir.OpenDir(name)
+	if err != nil {
+		return nil, err
+	}
+	return &osDir{sub}, nil
+}
+
+func (d *osDir) Rename(name string, to vfs.Dir, newname string, mode vfs.RenameMode) error {
+	if to != vfs.Dir(d) || mode == vfs.Exchange {
+		return &fs.PathError{Op: "rename", Path: name, Err: errors.ErrUnsupported}
+	}
+	return d.Dir.Rename(name, d.Dir, newname, mode)
+}
+
+func (d *osDir) Heritage() (string, error) { return "", nil }

@@ -424,7 +424,7 @@ func (a *applier) write(ctx context.Context, root *Root, i int, beside bool) (pr
 	it := &a.plan.Items[i]
 	at, name := trees.Split(it.Path)
 	dir, err := root.enter(at)
-	for at != "" && (isGone(err) || a.doubted[at]) { // which may go, being there in another spelling
+	for at != "" && (isGone(err) || a.doubted[at] && !beside) { // which may go, being there in another spelling
 		at, _ = trees.Split(at)
 		name = ""
 		dir, err = root.enter(at)

@@ -14,7 +14,8 @@ import (
 
 // What Windows cannot have is listed, and all else is there, whoever gives it.
 func TestExportRefused(t *testing.T) {
-	files := map[string]string{"a": "1", "a.": "2", "a:b": "3", "b\\c": "7", "nul": "8", "d./f": "4", "d/\xff": "5", "d/f": "6"}
+	files := map[string]string{"a": "1", "a.": "2", "a:b": "3", "b\\c": "7", "nul": "8", "d./f": "4", "d/\xff": "5",
+		"d/f": "6"}
 	refused := []string{"a.", "a:b", "b\\c", "d.", "d/\xff", "nul"}
 	if !vfstest.HasLinks() {
 		files["link"] = "-> a"
