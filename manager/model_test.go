@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -24,6 +25,7 @@ import (
 	"github.com/boocode/filestore/internal/places"
 	"github.com/boocode/filestore/internal/sessionlog"
 	"github.com/boocode/filestore/internal/testseed"
+	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/store"
@@ -57,7 +59,7 @@ func readWorld(t *testing.T, dir string) world {
 		if err != nil {
 			return err
 		}
-		n := node{mode: tree.Mode(info.Mode().Perm())}
+		n := node{mode: tree.Mode(vfs.KeptPerm(vfs.KindOf(info.Mode()), uint16(info.Mode().Perm())))}
 		switch {
 		case d.IsDir():
 			n.mode |= tree.ModeDir
@@ -264,6 +266,9 @@ func (md *model) run() {
 // move renames the directory. Its history is known under the old path alone, until
 // the directory adopts it: then nothing has happened.
 func (md *model) move() {
+	if id, err := vfs.Identify(md.dir); err == nil && id == (vfs.Identity{}) {
+		return // a directory that was moved is not recognised
+	}
 	for _, s := range md.sessions {
 		if err := s.m.Close(); err != nil {
 			md.Fatal(err)
@@ -644,7 +649,16 @@ func (md *model) edit() {
 	}
 }
 
-var modelNames = []string{"a", "b", "dir/a", "dir/b c", "dir/sub/x", "dir/sub/\xff", "e", "é\n", "other/deep/er"}
+var modelNames = []string{"a", "b", "dir/a", "dir/b c", "dir/sub/x", anyName("dir/sub/\xff"), "e", anyName("é\n"),
+	"other/deep/er"}
+
+// anyName returns a name that a file may have, or one that it may have on Windows instead.
+func anyName(name string) string {
+	if runtime.GOOS != "windows" {
+		return name
+	}
+	return strings.NewReplacer("\n", "%", "\xff", "\u00ff", "\xfe", "\u00fe").Replace(name)
+}
 
 func (md *model) editOnce() {
 	name := modelNames[md.rng.IntN(len(modelNames))]

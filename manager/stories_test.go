@@ -729,7 +729,7 @@ func (st *storyTeller) readReal() ruleFiles {
 		}
 		b, err := os.ReadFile(p)
 		name, _ := filepath.Rel(st.real.dir, p)
-		got[name] = string(b)
+		got[filepath.ToSlash(name)] = string(b)
 		return err
 	})
 	if err != nil {
