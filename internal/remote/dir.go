@@ -22,9 +22,16 @@ import (
 // Dir is a [Backend] in a directory: on a disk that is carried about, or a file system that
 // several machines mount. An object is a file; a hard link is what gives it its name, which
 // of several is done by one. What a crash leaves is in .tmp, and goes a day later.
+//
+// Who may write into the directory may use all that is put into it: that is for its owner alone,
+// unless the group or all may write there. That they may read it is mostly the umask's doing.
 type Dir struct {
 	root string
+	mode fs.FileMode // of the directories in it
 }
+
+// onlyOwner is the mode of directories that are for nobody else.
+const onlyOwner fs.FileMode = 0o700
 
 // tmpName has files being written. No key begins with a dot.
 const tmpName = ".tmp"
@@ -42,7 +49,19 @@ func OpenDir(root string) (*Dir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrRefused, err)
 	}
-	return &Dir{root}, nil
+	return &Dir{root, sharedMode(st.Mode())}, nil
+}
+
+// sharedMode returns the mode of what is made in a directory.
+func sharedMode(root fs.FileMode) fs.FileMode {
+	mode := onlyOwner
+	if root&0o020 != 0 {
+		mode |= 0o070 | root&fs.ModeSetgid
+	}
+	if root&0o002 != 0 {
+		mode |= 0o007
+	}
+	return mode
 }
 
 // Root returns the directory.
@@ -82,10 +101,16 @@ func (d *Dir) put(ctx context.Context, key string, data []byte, name func(tmp, n
 	}
 	tmp, err := d.writeTmp(data)
 	if err == nil {
-		err = d.makeDirs(filepath.Dir(to))
-	}
-	if err == nil {
-		err = name(tmp, to)
+		put := func() error {
+			if err := d.makeDirs(filepath.Dir(to)); err != nil {
+				return err
+			}
+			return name(tmp, to)
+		}
+		if err = put(); errors.Is(err, fs.ErrPermission) && d.mode != onlyOwner {
+			time.Sleep(20 * time.Millisecond) // another has just made the directory, and opens it next
+			err = put()
+		}
 	}
 	if err == nil {
 		return said("create", key, syncDir(filepath.Dir(to)))
@@ -99,17 +124,23 @@ func (d *Dir) put(ctx context.Context, key string, data []byte, name func(tmp, n
 // writeTmp writes a file that has no key yet, durably.
 func (d *Dir) writeTmp(data []byte) (name string, err error) {
 	dir := filepath.Join(d.root, tmpName)
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := d.makeDir(dir); err != nil {
 		return "", err
 	}
 	var random [16]byte
 	rand.Read(random[:]) // never fails (crypto/rand)
 	name = filepath.Join(dir, hex.EncodeToString(random[:]))
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	const own = 0o600
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, own)
 	if err != nil {
 		return "", err
 	}
-	_, err = f.Write(data)
+	if mode := d.mode & 0o666; mode != own {
+		err = f.Chmod(mode)
+	}
+	if err == nil {
+		_, err = f.Write(data)
+	}
 	// The bytes before the name: it may reach the disk first.
 	return name, errors.Join(cmp.Or(err, f.Sync()), f.Close())
 }
@@ -122,10 +153,22 @@ func (d *Dir) makeDirs(dir string) error {
 	if err := d.makeDirs(filepath.Dir(dir)); err != nil {
 		return err
 	}
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := d.makeDir(dir); err != nil {
 		return err
 	}
 	return syncDir(filepath.Dir(dir))
+}
+
+// makeDir makes a directory, unless it is there, for those who may use it.
+func (d *Dir) makeDir(name string) error {
+	err := os.Mkdir(name, onlyOwner)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil || d.mode == onlyOwner {
+		return err
+	}
+	return os.Chmod(name, d.mode) // without the umask
 }
 
 func syncDir(dir string) error {

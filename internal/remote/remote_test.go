@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -175,5 +177,41 @@ func TestDirLeavesNothing(t *testing.T) {
 	}
 	if _, err := remote.OpenDir(filepath.Join(d.Root(), "none")); !errors.Is(err, remote.ErrRefused) {
 		t.Errorf("a directory that is not there: %v", err)
+	}
+}
+
+// TestDirModes: who may write into the directory may use what is put into it, and nobody else.
+func TestDirModes(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("SKIPPED: it has no such modes")
+	}
+	for root, want := range map[fs.FileMode]struct{ dir, file fs.FileMode }{
+		0o700:                 {0o700, 0o600},
+		0o755:                 {0o700, 0o600},
+		0o770:                 {0o770, 0o660},
+		0o770 | fs.ModeSetgid: {0o770 | fs.ModeSetgid, 0o660},
+		0o777 | fs.ModeSticky: {0o777, 0o666},
+		0o707:                 {0o707, 0o606},
+	} {
+		dir := t.TempDir()
+		if err := os.Chmod(dir, root); err != nil {
+			t.Fatal(err)
+		}
+		d, err := remote.OpenDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Create(t.Context(), "a/b/c", []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		for name, want := range map[string]fs.FileMode{".tmp": want.dir, "a": want.dir, "a/b": want.dir, "a/b/c": want.file} {
+			st, err := os.Stat(filepath.Join(dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := st.Mode() &^ fs.ModeDir; got != want {
+				t.Errorf("in a directory of mode %v %s has %v, want %v", root, name, got, want)
+			}
+		}
 	}
 }
