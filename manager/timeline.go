@@ -267,6 +267,10 @@ func (tl *timeline) turn(ctx context.Context, r *record) error {
 		if err != nil {
 			return err
 		}
+		if history.IsSame(popped, r) {
+			on = in
+			break
+		}
 		if popped.Seq == 0 && in { // only the log has it
 			err = tl.say(tl.l.m.momentOf(popped))
 		} else if in {
@@ -274,10 +278,6 @@ func (tl *timeline) turn(ctx context.Context, r *record) error {
 		}
 		if err != nil {
 			return err
-		}
-		if history.IsSame(popped, r) {
-			on = in
-			break
 		}
 	}
 	if next, err := tl.line.Peek(ctx); err != nil {
