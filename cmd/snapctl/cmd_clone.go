@@ -1,22 +1,20 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/exchange"
+	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/places"
 	"github.com/boocode/filestore/internal/progress"
 	"github.com/boocode/filestore/internal/remote/lines"
@@ -212,7 +210,7 @@ func (x *cloning) bring(ctx context.Context, m *exchange.Importer, f *exchange.F
 		return err
 	}
 	x.answer.Session = newest.Session
-	if err := x.writeLogs(m.Store, f, m.Worktree); err != nil {
+	if err := x.writeLogs(ctx, m.Store, f, m.Worktree); err != nil {
 		return err
 	}
 	result, err := x.write(ctx, m.Store, newest)
@@ -256,40 +254,29 @@ func (x *cloning) addRemote(ctx context.Context, s *cas.Store) error {
 
 // writeLogs writes the conversations of the sessions that go on, as the runtime keeps them that had
 // them: into the store, where they are in the way of nobody.
-func (x *cloning) writeLogs(s *cas.Store, f *exchange.Fetched, worktree string) error {
+func (x *cloning) writeLogs(ctx context.Context, s *cas.Store, f *exchange.Fetched, worktree string) error {
 	of := layout.Worktree(worktree)
 	for _, l := range x.goOn {
 		text := f.Log(l)
 		if len(text) == 0 {
 			continue
 		}
-		for _, dir := range []string{of.Dir(), of.Sessions()} {
+		text, err := history.MovedLog(ctx, s, worktree, x.dir, text)
+		if err != nil {
+			return err
+		}
+		for _, dir := range []string{of.Dir(), of.Cloned()} {
 			if err := s.FS().Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 				return err
 			}
 		}
-		name := of.Sessions() + "/" + cmp.Or(l.Session, defaultSession) + ".cloned.jsonl"
-		if err := layout.WriteFile(s.FS(), name, movedLog(text, x.dir)); err != nil {
+		name := of.Cloned() + "/" + cmp.Or(l.Session, defaultSession) + ".jsonl"
+		if err := layout.WriteFile(s.FS(), name, text); err != nil {
 			return err
 		}
 		x.answer.Logs = append(x.answer.Logs, filepath.Join(x.storeDir, filepath.FromSlash(name)))
 	}
 	return nil
-}
-
-// movedLog returns a log with another directory in its header. What it tells of stays as it is.
-func movedLog(text []byte, dir string) []byte {
-	first, rest, _ := bytes.Cut(text, []byte("\n"))
-	var header map[string]any
-	if json.Unmarshal(first, &header) != nil || header["type"] != "session" {
-		return text
-	}
-	header["cwd"] = dir
-	moved, err := json.Marshal(header)
-	if err != nil {
-		return text
-	}
-	return slices.Concat(moved, []byte("\n"), rest)
 }
 
 // write writes the files of a snapshot, or those that are wanted, and notes what is left out.

@@ -52,6 +52,7 @@ func (w Worktree) CacheLock() string { return w.Dir() + "/lock" }
 func (w Worktree) Turns() string     { return w.Dir() + "/turns" } // the turns that are open
 func (w Worktree) TurnsLock() string { return w.Dir() + "/turns.lock" }
 func (w Worktree) Sessions() string  { return w.Dir() + "/sessions" }
+func (w Worktree) Cloned() string    { return w.Dir() + "/cloned" }       // logs of runtimes that a clone has brought
 func (w Worktree) Secrets() string   { return w.Dir() + "/secrets" }      // files that seem to hold some
 func (w Worktree) Reviewed() string  { return w.Dir() + "/reviewed" }     // hunks that somebody has looked at
 func (w Worktree) Blame() string     { return w.Dir() + "/blame" }        // whose lines are: derived
