@@ -162,6 +162,8 @@ type world struct {
 	home    string
 	dir     string // the project
 	logs    string // session files
+
+	as func(cmd *exec.Cmd) // has a command run as another user; nil: as who runs the test
 }
 
 func newWorld(t testing.TB, r *release) *world {
@@ -195,6 +197,14 @@ func (w *world) put(name, content string) {
 func (w *world) env() []string {
 	return append(os.Environ(), "HOME="+w.home, "BOO_SNAPCTL="+snapctl, "BOO_STORE=",
 		"PI_CODING_AGENT_DIR="+filepath.Join(w.home, ".pi", "agent"), "PI_OFFLINE=1", "PI_SKIP_VERSION_CHECK=1")
+}
+
+// prepare has a command run in the project.
+func (w *world) prepare(cmd *exec.Cmd) {
+	cmd.Dir, cmd.Env = w.dir, w.env()
+	if w.as != nil {
+		w.as(cmd)
+	}
 }
 
 // path returns the name of a file of the project.
@@ -236,7 +246,7 @@ func (w *world) part(args ...string) string {
 func (w *world) ends(code int, args ...string) string {
 	w.t.Helper()
 	cmd := exec.Command(snapctl, args...)
-	cmd.Dir, cmd.Env = w.dir, w.env()
+	w.prepare(cmd)
 	out, err := cmd.CombinedOutput()
 	if cmd.ProcessState.ExitCode() != code {
 		w.t.Fatalf("snapctl %q: %v, want exit code %d\n%s", args, err, code, out)
@@ -279,7 +289,7 @@ func (w *world) startPlain(args ...string) *agent {
 		"--extension", other,
 		"--no-skills", "--no-prompt-templates", "--no-themes", "--no-context-files", "--session-dir", w.logs}, args)
 	a := &agent{w: w, cmd: exec.Command(w.command[0], all...), lines: make(chan map[string]any, 1000)}
-	a.cmd.Dir, a.cmd.Env = w.dir, w.env()
+	w.prepare(a.cmd)
 	stdin, err := a.cmd.StdinPipe()
 	if err != nil {
 		w.t.Fatal(err)

@@ -20,6 +20,7 @@ import (
 // Google's. Its steps are separated by ";;", each is one request:
 //
 //	write PATH TEXT  calls the tool that writes a file
+//	edit PATH A B    calls the tool that puts B in the place of A, as pi has it
 //	bash COMMAND     calls the shell
 //	ask COMMAND      calls the shell so that the user is asked, where the model decides that
 //	task STEPS       has a subagent do STEPS, which are separated by "&&&"
@@ -77,7 +78,7 @@ func (m *model) read(text string) (n int) {
 // A step is what the model does when it is asked once more.
 type step struct {
 	name string            // write, bash, task, fail; "": it says text
-	args map[string]string // path, content, command, prompt
+	args map[string]string // path, content, old, new, command, prompt
 	text string
 	call string // identifies the call
 }
@@ -127,6 +128,9 @@ func (m *model) next(k *chat) step {
 	case "write":
 		path, text, _ := strings.Cut(rest, " ")
 		s.args = map[string]string{"path": path, "content": text + "\n"}
+	case "edit":
+		words := strings.Fields(rest)
+		s.args = map[string]string{"path": words[0], "old": words[1], "new": words[2]}
 	case "bash", "ask":
 		s.args = map[string]string{"command": rest}
 	case "task":
@@ -180,6 +184,8 @@ func (m *model) call(k *chat, s step) (t tool, args any) {
 		switch name {
 		case "path", "content", "command", "prompt":
 			fields[name] = s.args[name]
+		case "edits":
+			fields[name] = []object{{"oldText": s.args["old"], "newText": s.args["new"]}}
 		case "filePath", "file_path":
 			fields[name] = filepath.Join(m.dir, s.args["path"])
 		case "message":

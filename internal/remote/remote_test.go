@@ -204,7 +204,8 @@ func TestDirModes(t *testing.T) {
 		if err := d.Create(t.Context(), "a/b/c", []byte("x")); err != nil {
 			t.Fatal(err)
 		}
-		for name, want := range map[string]fs.FileMode{".tmp": want.dir, "a": want.dir, "a/b": want.dir, "a/b/c": want.file} {
+		modes := map[string]fs.FileMode{".tmp": want.dir, "a": want.dir, "a/b": want.dir, "a/b/c": want.file}
+		for name, want := range modes {
 			st, err := os.Stat(filepath.Join(dir, name))
 			if err != nil {
 				t.Fatal(err)
