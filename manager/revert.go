@@ -399,6 +399,9 @@ func (ws *wants) noChange() error {
 // and by what.
 func (m *FileSnapshotManager) takenBackError(ctx context.Context, l *line, turn *record, path string) error {
 	what := fmt.Sprint("turn ", turn.Turn())
+	if turn.IsElsewhere() {
+		what += " of " + words.Quote(turn.Root)
+	}
 	if path != "" {
 		what = fmt.Sprintf("what %s did to %q", what, path)
 	}
@@ -429,6 +432,9 @@ func (m *FileSnapshotManager) takenBackError(ctx context.Context, l *line, turn 
 		}
 		return fmt.Errorf("%w: %s was taken back at %s, by %s", ErrNothing, what,
 			r.Time.Local().Format(time.DateTime), by)
+	}
+	if turn.IsElsewhere() { // it was never in, or others have taken it back
+		return fmt.Errorf("%w: %s is not in the files here", ErrNothing, what)
 	}
 	return fmt.Errorf("%w: %s was taken back", ErrNothing, what)
 }
