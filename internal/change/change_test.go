@@ -42,7 +42,8 @@ type bench struct {
 	w    *cas.Writer
 
 	records        []string
-	now            store.State // when a change has ended that was cut off
+	now            store.State // that the record of the end has
+	meanwhile      files       // what the user writes behind the record of the intent
 	refuses, fails string      // the step that fails, the path that Refuse refuses
 }
 
@@ -156,10 +157,14 @@ func (b *bench) Intend(_ context.Context, c *Change) error {
 	if c.Before != b.state(before) || c.After != b.state(after) {
 		b.Errorf("states %v, %v", c.Before, c.After)
 	}
+	b.write(b.meanwhile)
 	return b.record("intent")
 }
 
-func (b *bench) Done(context.Context, *Change) error { return b.record("done") }
+func (b *bench) Done(_ context.Context, c *Change) error {
+	b.now = c.After
+	return b.record("done")
+}
 
 func (b *bench) Ended(_ context.Context, to Direction, now store.State, _ *livedir.Plan) error {
 	b.now = now
@@ -208,6 +213,29 @@ func TestDo(t *testing.T) {
 			}
 			b.expect(tt.want, tt.records...)
 		})
+	}
+}
+
+// What the user has changed between the record of the intent and the write of it stays, and
+// the record of the end says so.
+func TestDoLeaves(t *testing.T) {
+	for p, now := range map[string]files{
+		"a":           {"a": "1", "dir/b": "2", "made/too/d": "4"},
+		"gone/deep/c": {"a": "one", "dir/b": "2", "gone/deep/c": "3", "made/too/d": "4"},
+		"made/too/d":  {"a": "one", "dir/b": "2"},
+	} {
+		b := newBench(t)
+		c := b.change()
+		b.meanwhile = files{p: "the user's"}
+		if changed, err := c.Do(t.Context()); !changed || err != nil {
+			t.Errorf("%s is left: changed %v, error %v", p, changed, err)
+		}
+		want := maps.Clone(now)
+		want[p] = "the user's"
+		b.expect(want, "intent", "done")
+		if b.now != b.state(now) {
+			t.Errorf("%s is left, and it is on record as done", p)
+		}
 	}
 }
 
