@@ -109,6 +109,22 @@ func TestLooksOfUnannouncedTurn(t *testing.T) {
 	b.wantLooks(one, "a", "before", "turn one/0", "turn one/0")
 }
 
+// What the user did before a turn that was announced is not the turn's, although the files are as
+// at the session's record before.
+func TestLooksBeforeAnnouncedTurn(t *testing.T) {
+	b := newBench(t)
+	one, two := b.open("one"), b.open("two")
+	b.write("a", "1")
+	b.initialize(one)
+	b.initialize(two)
+	for _, text := range []string{"2", "1"} {
+		b.write("a", text)
+		b.initialize(one)
+	}
+	b.turn(two, func() { b.write("a", "3") })
+	b.wantLooks(two, "a", "before", "user", "user", "turn two/0")
+}
+
 func TestLooksThatWerePruned(t *testing.T) {
 	b := newBench(t)
 	b.write("a", "0")

@@ -335,7 +335,7 @@ func (m *FileSnapshotManager) step(ctx context.Context, o *look, t *history.Open
 	own, _ := diffsOf(changes)
 	r.Facts.Counts = own.counts()
 	r.Facts.Turn, r.Facts.RuntimeTurn, r.Facts.Prev = t.Turn, t.RuntimeTurn, t.Prev
-	if t.ToolWindows {
+	if t.ToolWindows || !t.Began.IsZero() { // it was announced
 		r.Facts.Since = max(t.After, 1)
 	}
 	r.Facts.Claims, r.Facts.Foreign = t.Claims, t.Foreign

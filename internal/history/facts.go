@@ -97,7 +97,9 @@ type LineFacts struct {
 	// Of a look within a turn: the worktree's record at which the turn began. Turn
 	// is its number, Prev what it builds on.
 	Within uint64 `json:"within,omitempty"`
-	Since  uint64 `json:"since,omitempty"` // of a turn: what its looks have as Within; 0: the program did not say
+	// Of a turn that was announced: what its looks have, or would have, as Within; 0: it was not, or the
+	// program did not say.
+	Since uint64 `json:"since,omitempty"`
 }
 
 // TurnFacts are those of a step, or of an empty turn.
