@@ -156,6 +156,25 @@ func TestBlameBehindRestores(t *testing.T) {
 	b.wantBlame(m, "a", "", "1-2:pruned")
 }
 
+// A line that a restore has taken along to where a file was before is whose it was, however little
+// else of that file it has left.
+func TestBlameBehindMovingRestore(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	b.write("a", numbered(nil))
+	b.initialize(m)
+	turns := make(map[int]string)
+	for i := range 9 {
+		turns[i] = fmt.Sprint("turn ", i)
+	}
+	b.turn(m, func() { b.remove("a"); b.write("b", numbered(nil)) })
+	b.turn(m, func() { b.write("b", numbered(turns)) })
+	b.write("b", numbered(turns)+"user\n")
+	b.restore(m, &RestoreOptions{Target: "start", OnDirty: rollback.Merge})
+	b.expectFiles(files{"a": numbered(nil) + "user\n"})
+	b.wantBlame(m, "a", "", "1-10:before 11-11:user")
+}
+
 // A manager that only looks, as that of the command, keeps lines, too.
 func TestBlameKeptByReaders(t *testing.T) {
 	b := newBench(t)

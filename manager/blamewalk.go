@@ -246,6 +246,11 @@ func (w *blameWalk) made(mo *moments.Moment) (goesOn bool, err error) {
 // movedFrom returns what a moment did to the path at which the file was before, nil if it
 // was nowhere.
 func (w *blameWalk) movedFrom(mo *moments.Moment) (*tree.Difference, error) {
+	if mo.Kind == moments.Restore {
+		if from, err := w.recordedMove(mo); from != nil || err != nil {
+			return from, err
+		}
+	}
 	var diffs []tree.Difference
 	for d, err := range trees.Compare(w.ctx, w.m.tree.pages, mo.From, mo.State) {
 		if err != nil {
@@ -267,6 +272,22 @@ func (w *blameWalk) movedFrom(mo *moments.Moment) (*tree.Difference, error) {
 		return nil, err
 	}
 	return &diffs[pairs[0].From], nil
+}
+
+// recordedMove is movedFrom for a restore that says what it has made the file of: a merge may
+// have left too little of that for it to be told by its content.
+func (w *blameWalk) recordedMove(mo *moments.Moment) (*tree.Difference, error) {
+	for _, mv := range mo.Record.Moves() {
+		if mv.To != w.path {
+			continue
+		}
+		old, err := trees.EntryAt(w.ctx, w.m.tree.pages, mo.From.Tree, mv.From)
+		if err != nil || !trees.IsFile(old) {
+			return nil, err
+		}
+		return &tree.Difference{Path: mv.From, Status: tree.Deleted, Old: old}, nil
+	}
+	return nil, nil
 }
 
 // attach puts what is kept in the place of the versions of which it is.
