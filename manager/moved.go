@@ -447,7 +447,7 @@ func (mv *mover) keepSources() (found bool, err error) {
 	}
 	for p, it := range mv.item { // what does not come since nobody knows whose it is, or it is lost
 		w := mv.want[p]
-		if w == nil || it.Now != nil || it.Do == rollback.Restore || mv.done[p] || mv.a.clashes[p] != nil {
+		if w == nil || w.Merged || it.Now != nil || it.Do == rollback.Restore || mv.done[p] || mv.a.clashes[p] != nil {
 			continue
 		}
 		for _, sc := range mv.a.back[p] {

@@ -847,6 +847,19 @@ func TestMergeMovedWithin(t *testing.T) {
 		b.undo(m)
 		b.expectFiles(files{"c": after})
 	})
+	t.Run("merged where it was", func(t *testing.T) {
+		b := newBench(t)
+		m := b.open("s", func(o *Options) { o.ToolWindows = true })
+		b.write("a", text)
+		b.initialize(m)
+		b.start(m)
+		b.tool(m, "one", func() { b.write("a", numbered(map[int]string{3: "turn"})) })
+		b.write("a", text) // the user does not want it
+		b.tool(m, "two", func() { b.remove("a"); b.write("b", numbered(map[int]string{7: "turn"})) })
+		b.end(m)
+		b.revert(m, "0") // and leaves nothing behind
+		b.expectFiles(files{"a": text})
+	})
 	for _, policy := range []rollback.Policy{rollback.Merge, rollback.Skip} {
 		t.Run("moved twice/"+string(policy), func(t *testing.T) {
 			b, m := day(t, "a")
