@@ -239,6 +239,24 @@ func TestDoLeaves(t *testing.T) {
 	}
 }
 
+// What is as the change wants it already, since the user has made it so, is on record as that.
+func TestDoFindsDone(t *testing.T) {
+	b := newBench(t)
+	b.write(files{"a": "one"})
+	if err := os.RemoveAll(filepath.Join(b.dir, "gone")); err != nil {
+		t.Fatal(err)
+	}
+	c := b.change()
+	c.Records = anyRecords{}
+	if changed, err := c.Do(t.Context()); !changed || err != nil {
+		t.Fatalf("changed %v, error %v", changed, err)
+	}
+	b.expect(after)
+	if c.Before != b.state(files{"a": "one", "dir/b": "2"}) || c.After != b.state(after) {
+		t.Error("it is on record as it was")
+	}
+}
+
 // anyRecords takes all records.
 type anyRecords struct{}
 

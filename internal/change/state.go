@@ -74,10 +74,15 @@ func (c *Change) state(ctx context.Context, s store.State, made bool) (store.Sta
 		it := &c.Plan.Items[i]
 		e := it.Now
 		switch it.Do {
-		case livedir.Nothing:
-			if e != nil && e.Mode.IsDir() { // also where it is ignored
-				edits = append(edits, trees.Edit{Path: it.Path, New: e})
+		case livedir.Nothing: // it may have become that since somebody looked
+			if e != nil && !e.Mode.IsDir() { // of directories also where it is ignored
+				if out, err := trees.IsOmitted(ctx, c.Pages, s.Coverage, it.Path); err != nil {
+					return s, err
+				} else if out {
+					continue
+				}
 			}
+			edits = append(edits, trees.Edit{Path: it.Path, New: e})
 		case rollback.Restore, rollback.Delete:
 			if made {
 				e = it.New
