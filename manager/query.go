@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -234,7 +235,8 @@ func (m *FileSnapshotManager) ends(ctx context.Context, from, to string) (a, b *
 }
 
 // now returns the point at which the session's files stand: "@", unless a restore since has put
-// them where no turn has ended.
+// them where no turn has ended. It holds what the newest restore behind it has left: of files that
+// somebody else has changed that may be something else than the turn left.
 func (m *FileSnapshotManager) now(ctx context.Context) (*Point, error) {
 	l, err := m.line(ctx)
 	if err != nil {
@@ -244,10 +246,33 @@ func (m *FileSnapshotManager) now(ctx context.Context) (*Point, error) {
 	if err != nil {
 		return nil, err
 	}
-	if tip.IsTurn() || tip.Kind == history.KindStart {
-		return m.resolve(ctx, "@")
+	if !tip.IsTurn() && tip.Kind != history.KindStart {
+		return pointOf(tip), nil
 	}
-	return pointOf(tip), nil
+	p, err := m.resolve(ctx, "@")
+	if err != nil {
+		return nil, err
+	}
+	head, err := m.records.Newest(m.opts.Session)
+	if err != nil || head == nil {
+		return p, err
+	}
+	restored := head.Facts.Restored
+	if head.Kind == history.KindRestore {
+		restored = head.Seq
+	}
+	if restored <= tip.Seq {
+		return p, nil
+	}
+	r, err := m.records.Record(ctx, restored)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+	case err != nil:
+		return nil, err
+	case !r.Pruned && r.Position() == tip.Seq:
+		p.State, p.Snapshot = r.State(), r.Snapshot
+	}
+	return p, nil
 }
 
 // rows collects what the turns on the way changed, without NetStatus.

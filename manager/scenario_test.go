@@ -20,6 +20,7 @@ import (
 	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/sessionlog"
 	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/store"
 )
@@ -191,6 +192,29 @@ func TestToolsRefused(t *testing.T) {
 			t.Errorf("%s: a turn in which the user wrote has changed %+v (%v)", mo.Kind, own, err)
 		}
 		break // at the newest
+	}
+}
+
+// Behind a restore to the end of a turn the files stand as that has left them, and not as the turn
+// did, which had what the user had put there.
+func TestModifiedBehindRestore(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s", func(o *Options) { o.ToolWindows = true })
+	b.initialize(m)
+	b.turn(m, func() { b.tool(m, "one", func() { b.write("a", "turn"); b.write("b", "turn") }) })
+	b.turn(m, func() {
+		b.tool(m, "one", func() { b.remove("a") })
+		b.write("a", "user")
+	})
+	for _, target := range []string{"start", "turn:1"} {
+		b.restore(m, &RestoreOptions{Target: target, OnDirty: rollback.Overwrite})
+	}
+	b.expectFiles(files{"b": "turn"})
+	if d := cmp.Diff(map[string]string{"b": "added turn"}, brief(b.modified(m, nil))); d != "" {
+		t.Errorf("rows (-want +got):\n%s", d)
+	}
+	if d, err := m.FileDiff(t.Context(), &FileRange{Path: "a"}); err != nil || d != nil {
+		t.Errorf("a was not there, and is not: %+v, %v", d, err)
 	}
 }
 
