@@ -284,7 +284,8 @@ export function select(key: string) {
   if (key === S.at) return
   set({ at: key, unfolded: new Set(), hunk: -1, ...(S.versions?.paths.has(key) ? { path: S.versions.paths.get(key)! } : {}) })
   clearTimeout(timer)
-  timer = setTimeout(() => loadFiles(), 30) as unknown as number // who holds a key down waits for none
+  if (!S.files.key) loadFiles() // the first is asked for before the rows are drawn
+  else timer = setTimeout(() => loadFiles(), 30) as unknown as number // who holds a key down waits for none
 }
 let timer = 0
 

@@ -82,7 +82,23 @@ func New(opts *Options) *Server {
 	s.mux.HandleFunc("/v1/archive", s.only("GET", s.archive))
 	s.mux.HandleFunc("/v1/events", s.only("GET", s.watch.serve))
 	s.mux.HandleFunc("/", s.asset)
+	if s.opts.Root != "" {
+		s.open.Go(s.warm)
+	}
 	return s
+}
+
+// warm reads what a page asks for first, while the browser starts: the next to ask has it in memory.
+// Who asks is told of what goes wrong.
+func (s *Server) warm() {
+	m, err := s.look(s.ended, s.opts.Root, "")
+	if err != nil {
+		return
+	}
+	_, err = m.Sessions(s.ended, true)
+	if err = errors.Join(err, m.Close()); err != nil {
+		s.log.Debug("the history is not read ahead", "err", err)
+	}
 }
 
 // Close ends the streams and cancels requests, and returns when these have ended: a restore is
