@@ -62,11 +62,8 @@ func (d *rootDir) Lstat(name string, st *Stat) error {
 	return nil
 }
 
-// Errors of names that not every system has.
-var (
-	errNoName    = fmt.Errorf("%w: no file has such a name", ErrImpossible)
-	errOtherName = fmt.Errorf("%w: a dot or a space at the end of a name is dropped", ErrImpossible)
-)
+// errNoName is the error of names that a system knows and no file has.
+var errNoName = fmt.Errorf("%w: no file has such a name", ErrImpossible)
 
 // lstat describes a name. One that no file can have, as "*" on Windows, is not there.
 func (d *rootDir) lstat(name string) (fs.FileInfo, error) {

@@ -2,6 +2,7 @@ package vfs
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"math"
 	"math/bits"
@@ -30,7 +31,7 @@ func systemName(name string) error {
 		return errNoName
 	}
 	if strings.HasSuffix(name, ".") || strings.HasSuffix(name, " ") {
-		return errOtherName
+		return fmt.Errorf("%w: a dot or a space at the end of a name is dropped", ErrImpossible)
 	}
 	return nil
 }
