@@ -258,9 +258,7 @@ func (s *Store) beginGroups(ctx context.Context) error {
 	if err := s.NeedToRead(ctx, FeatureGroups); err != nil {
 		return err
 	}
-	s.wmu.Lock()
-	defer s.wmu.Unlock()
-	s.grouping.on = true
+	s.grouping.on.Store(true)
 	return nil
 }
 

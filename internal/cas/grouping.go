@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/boocode/filestore/internal/cas/pack"
 	"github.com/boocode/filestore/internal/object"
@@ -19,9 +20,9 @@ import (
 var maxMember = 128 << 10
 
 // A grouping is what a Store has of groups that are not written yet. Store.wmu guards
-// it, but for in.
+// it, but for on and in.
 type grouping struct {
-	on    bool // the store may have groups
+	on    atomic.Bool // the store may have groups; a compaction begins that beside writers
 	open  [2]*openGroup
 	bytes int64 // that those take at most which are open, or being written
 
@@ -38,7 +39,7 @@ type openGroup struct {
 
 // isGroupable reports whether an object goes into a group.
 func (w *Writer) isGroupable(kind uint8, n int) bool {
-	return w.s.grouping.on && !w.single.Load() && kind != pack.RecChunked && n < maxMember
+	return w.s.grouping.on.Load() && !w.single.Load() && kind != pack.RecChunked && n < maxMember
 }
 
 // Single has the writer store objects by themselves: for who stores what nobody has asked for,

@@ -268,7 +268,7 @@ func (s *Store) take(f *format, damage *object.CorruptError, opts *Options) erro
 		return err
 	}
 	s.id, s.needs = [16]byte(id), f.Features.Read
-	s.grouping.on = slices.Contains(s.needs, FeatureGroups)
+	s.grouping.on.Store(slices.Contains(s.needs, FeatureGroups))
 	if damage != nil {
 		s.remade, s.badFormat = f, damage
 		s.log.Warn("store damaged", "path", damage.Path, "err", damage.Err)

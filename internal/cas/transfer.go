@@ -304,7 +304,7 @@ func (w *Writer) putGroup(
 		return nil
 	}
 	put := each
-	if w.s.grouping.on && len(kept) == len(ids) {
+	if w.s.grouping.on.Load() && len(kept) == len(ids) {
 		put = func() error { return w.putAsIs(h, payload, g.Members, ids, each) }
 	}
 	if err := put(); err != nil {
