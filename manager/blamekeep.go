@@ -51,10 +51,12 @@ func (b *blaming) keep(ctx context.Context, kept *blame.File) {
 // file returns what is to be kept of all that happened up to a record, nil if that is nothing.
 func (b *blaming) file(ctx context.Context, kept *blame.File, upTo *record) *blame.File {
 	f := &blame.File{Store: b.m.store.ID(), Epoch: b.epoch, Path: b.path, Seq: upTo.Seq, Tree: upTo.Tree}
-	n := &blameNumbers{b, f, make(map[int]int)}
-	if kept != nil { // what is kept has the numbers that it had
-		for i := range kept.Owners {
-			n.of(ctx, i)
+	n := &blameNumbers{blaming: b, f: f, numbers: make(map[int]int)}
+	if kept != nil {
+		n.kept = len(kept.Owners)
+		f.Owners = make([]blame.Owner, 0, len(b.origins))
+		for i := range n.kept {
+			f.Owners = append(f.Owners, *b.owner(ctx, i))
 		}
 	}
 	if len(b.versions) > 0 && b.versions[0].mo == nil { // the newest of those that are kept
@@ -93,10 +95,14 @@ func (b *blaming) file(ctx context.Context, kept *blame.File, upTo *record) *bla
 type blameNumbers struct {
 	*blaming
 	f       *blame.File
-	numbers map[int]int
+	kept    int         // origins below it have the numbers that they had
+	numbers map[int]int // of the others
 }
 
 func (n *blameNumbers) of(ctx context.Context, origin int) int {
+	if origin < n.kept {
+		return origin
+	}
 	i, ok := n.numbers[origin]
 	if !ok {
 		i = len(n.f.Owners)
