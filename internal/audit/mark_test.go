@@ -40,17 +40,7 @@ func lackingOf(t *testing.T, s *cas.Store, had, next *store.Snapshot, all bool) 
 // all that each snapshot needs, and not much twice.
 func TestMarkNear(t *testing.T) {
 	r := testseed.Rand(t)
-	s := openStore(t, vfstest.NewMem())
-	w, err := s.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.Close()
-	random := make([]byte, 3<<20)
-	for i := range random {
-		random[i] = byte(r.Uint32())
-	}
-	large := []string{string(random), "begin" + string(random), string(random[:2<<20])}
+	s, w, large := openLarge(t, r)
 	model := modelDir{}
 	var had *store.Snapshot
 	there := make(map[store.ID]bool)
@@ -59,6 +49,7 @@ func TestMarkNear(t *testing.T) {
 		model.change(r, large)
 		next := &store.Snapshot{Tree: model.put(t, w)}
 		if i%3 == 0 {
+			var err error
 			next.Coverage, err = trees.CoverageWriter(w).Dir([]trees.Item{
 				{Name: fmt.Sprint("left out ", i%5), Attr: trees.CoverageAttr(vfs.Regular, trees.Ignored)}})
 			if err != nil {

@@ -126,6 +126,22 @@ func amountOf(all map[store.ID]cas.Stored, which func(store.ID) bool) (a Amount)
 	return a
 }
 
+// openLarge opens a store to write into, and returns large contents that share most of their chunks.
+func openLarge(t *testing.T, r *rand.Rand) (*cas.Store, *cas.Writer, []string) {
+	t.Helper()
+	s := openStore(t, vfstest.NewMem())
+	w, err := s.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.Close() })
+	random := make([]byte, 3<<20)
+	for i := range random {
+		random[i] = byte(r.Uint32())
+	}
+	return s, w, []string{string(random), "begin" + string(random), string(random[:2<<20])}
+}
+
 // TestTally compares what a Tally says of random trees with what walking all of
 // them says.
 func TestTally(t *testing.T) {
@@ -133,17 +149,7 @@ func TestTally(t *testing.T) {
 		t.Skip("one goroutine, of which the race detector has nothing to say")
 	}
 	r := testseed.Rand(t)
-	s := openStore(t, vfstest.NewMem())
-	w, err := s.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.Close()
-	random := make([]byte, 3<<20)
-	for i := range random {
-		random[i] = byte(r.Uint32())
-	}
-	large := []string{string(random), "begin" + string(random), string(random[:2<<20])}
+	s, w, large := openLarge(t, r)
 
 	const sessions = 3
 	var states []store.State // oldest first; that of i is of the session i%sessions
