@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
@@ -110,14 +109,6 @@ func (a *app) serveCommand() *cobra.Command {
 // what it has in use: 25 MB with 80,000 files. It is there all day, beside the
 // user's own programs, and collecting takes 5 ms of a core for each 10 MB.
 const serveGarbage = 40
-
-// limitGarbage has the process let so much garbage come together, in percent of what it has in use,
-// unless its user has said how much.
-func limitGarbage(percent int) {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(percent)
-	}
-}
 
 func (a *app) serve(ctx context.Context, f *serveFlags) error {
 	limitGarbage(serveGarbage)
