@@ -3,7 +3,7 @@ import { Diff, DiffBar } from './diffview'
 import { Dialogs } from './dialogs'
 import {
   S, broughtBack, canBringBack, canTakeBack, choose, chosen, count, exportState, find, graph, isTurn, keyOf, label, loadSessions, nameOf, openFile, pickFile, pickedText,
-  picksOf, preview, previewBringBack, previewGoBack, previewPicks, search, select, set, show, showLeftOut, shown, takeBack, turnList, turnOf,
+  picksOf, previewBringBack, previewGoBack, previewPicks, previewTurn, search, select, set, show, showLeftOut, shown, takeBack, turnList,
 } from './store'
 import { ago, exactly } from './time'
 import type { FileChange, Moment, OpenTurn, SessionRow } from './types'
@@ -47,7 +47,7 @@ function Notice(p: { title: string; text: string; hint?: string }) {
 
 const firstLine = (text: string | undefined) => inLine((text ?? '').trim().split('\n', 1)[0])
 
-const many = (n: number, what: string) => `${n.toLocaleString()} ${what}${n === 1 ? '' : 's'}`
+export const many = (n: number, what: string) => `${n.toLocaleString()} ${what}${n === 1 ? '' : 's'}`
 
 const sessionText = (s: SessionRow) =>
   [firstLine(s.title).slice(0, 60) || s.session, inLine(s.agent ?? ''), s.open ? 'in a turn' : ago(s.last)].filter(Boolean).join(' · ')
@@ -146,9 +146,9 @@ function Live({ turn: t }: { turn: OpenTurn }) {
   )
 }
 
-const standing = (m: Moment): string => [
+export const standing = (m: Moment): string => [
   m.takenBackSeq ? m.but?.length ? `taken back but for ${m.but.length} files` : 'taken back' : '',
-  m.without?.length ? `in part: without ${inLine(m.without.slice(0, 2).join(', '))}${m.without.length > 2 ? ' and more' : ''}` : '',
+  m.without?.length ? `in part: without ${m.without.slice(0, 2).map(f => (m.inPart?.includes(f) ? 'a part of ' : '') + inLine(f)).join(', ')}${m.without.length > 2 ? ' and more' : ''}` : '',
   m.elsewhere ? 'on another branch' : '', m.forkedFrom ? `from session ${m.forkedFrom}` : '',
   m.tookBack?.length ? `took back ${turnList(m.tookBack)}` : m.reverts?.length ? `took back a part of ${turnList(m.reverts)}` : '',
   m.putBack?.length ? `put back ${turnList(m.putBack)}` : '',
@@ -181,7 +181,7 @@ function RailOf({ m, i }: { m: Moment; i: number }) {
 function TurnRow({ m, i, all }: { m: Moment; i: number; all: number }) {
   useEffect(() => { const t = setTimeout(() => count(m), 80); return () => clearTimeout(t) })
   const key = keyOf(m)
-  const lines = S.counts.get(key)
+  const lines = m.pruned ? null : S.counts.get(key)
   const picks = picksOf(m)
   const files = m.added + m.modified + m.deleted
   const left = m.coverageHash ? S.left.get(m.coverageHash) ?? 0 : 0
@@ -222,10 +222,10 @@ function TurnHead() {
       <button class="up" onClick={() => set({ pane: 'turns' })}>‹ Turns</button>
       <div class="what">
         <p class="prompt" tabIndex={0}>{m.label && <span class="label">{inLine(m.label)}</span>}{visible(m.title?.trim() || '') || titleOf(m)}</p>
-        <p class="meta"><b>{nameOf(m)}</b>
+        <p class="meta">{titleOf(m) !== nameOf(m) && <b>{nameOf(m)}</b>}
           {m.agent && <span>{inLine(`${m.agent} ${m.model ?? ''}`)}</span>}
           {m.time && <span>{exactly(m.time)}</span>}
-          {S.files.key === keyOf(m) && !S.files.loading && <span>{many(files, 'file')}</span>}
+          {S.files.key === keyOf(m) && !S.files.loading && !S.files.error && <span>{many(files, 'file')}</span>}
           {state && <span class="state">{state}</span>}
           {left > 0 && <button class="link warn" onClick={() => showLeftOut(m)}>! {left} not captured</button>}
         </p>
@@ -298,7 +298,7 @@ function Actions({ m }: { m: Moment }) {
   return (
     <p class="actions">
       {can && (canTakeBack(m)
-        ? <button class="go" title="Take back this turn, and keep what came after it (enter)" onClick={() => preview({ verb: 'revert', args: { turns: [turnOf(m)] }, what: `Take back ${nameOf(m)}` })}>Take back…</button>
+        ? <button class="go" title="Take back this turn, and keep what came after it (enter)" onClick={() => previewTurn(m)}>Take back…</button>
         : canBringBack(m) && <button class="go" onClick={() => previewBringBack(m)}>{broughtBack(m).length > 1 ? `Bring ${broughtBack(m).length} turns back…` : 'Bring it back…'}</button>)}
       {can && !m.elsewhere && !m.goesOn && !m.forkedFrom && <button title="Make the files what they were at the end of this turn (b)" onClick={() => previewGoBack(m)}>Go back to here…</button>}
       {can && !m.label && !m.forkedFrom && <button title="Give the turn a name (m)" onClick={() => set({ dialog: 'name' })}>Name…</button>}
@@ -360,7 +360,7 @@ function Toasts() {
   return (
     <div key={t.n} class={`toast ${t.isBad ? 'bad' : ''}`} role={t.isBad ? 'alert' : 'status'}>
       <div><b>{inLine(t.text)}</b>{t.lines.map(l => <p>{inLine(l)}</p>)}</div>
-      {t.canUndo && <button class="go" onClick={() => takeBack('undo')}>Undo</button>}
+      {t.back && <button class="go" onClick={() => takeBack(t.back!)}>{t.back === 'undo' ? 'Undo' : 'Redo'}</button>}
       <button onClick={() => set({ toast: undefined })} aria-label="Close this message">×</button>
     </div>
   )

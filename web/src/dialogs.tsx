@@ -1,9 +1,9 @@
 import type { ComponentChildren } from 'preact'
 import { useLayoutEffect, useRef } from 'preact/hooks'
-import { LabelForm } from './app'
+import { LabelForm, many, standing } from './app'
 import { fromUnified, type Row } from './diff'
 import { Rows } from './diffview'
-import { S, apply, by, exportLog, files, nameOf, preview, select, set, keyOf, takeBack, turnList, whenIdle } from './store'
+import { S, apply, by, exportLog, files, nameOf, preview, select, set, keyOf, takeBack, whenIdle } from './store'
 import { ago } from './time'
 import type { PlannedFile } from './types'
 import { inLine } from './visible'
@@ -133,7 +133,7 @@ function Restores() {
       <ul class="items">{rows.slice(0, 200).map(m => (
         <li>
           <button class="link" onClick={() => { select(keyOf(m)); set({ dialog: '' }) }}>{nameOf(m)} {ago(m.time)}</button>
-          {' '}{[m.tookBack?.length && `took back ${turnList(m.tookBack)}`, m.putBack?.length && `put back ${turnList(m.putBack)}`, `${m.added + m.modified + m.deleted} files`].filter(Boolean).join(', ')}
+          {' '}{[standing(m), many(m.added + m.modified + m.deleted, 'file')].filter(Boolean).join(', ')}
           {m.snapshotSeq === S.undoSeq && <b> · undo takes this back next</b>}
           {m.snapshotSeq === S.redoSeq && <b> · redo does this again next</b>}
         </li>

@@ -65,12 +65,13 @@ export function Diff() {
   if (!S.path) return <div class="empty">{S.rows.length > 0 && 'Choose a turn and a file to see what changed.'}</div>
   const rows = diffRows()
   const at = rows.findIndex(r => r.type === 'hunk' && r.index === S.hunk)
+  const end = at < 0 ? -1 : rows.findIndex((r, i) => i > at && !(r.type === 'line' && r.hunk === S.hunk))
   return (
     <>
       {diff.images?.some(Boolean) && <div class="images">
         {diff.images.map((url, i) => url && <figure><figcaption>{i ? 'after' : 'before'}</figcaption><img src={url} alt={i ? 'the image after the turn' : 'the image before the turn'} /></figure>)}
       </div>}
-      <Rows rows={rows} isSplit={S.isSplit} path={S.path} show={at} showKey={S.hunk + S.diff.key}
+      <Rows rows={rows} isSplit={S.isSplit} path={S.path} show={at} until={end < 0 ? rows.length : end} showKey={S.hunk + S.diff.key}
         blame={S.isBlamed && S.blame?.key === S.diff.key ? S.blame : undefined} />
     </>
   )
@@ -94,10 +95,10 @@ function longest(rows: Row[]): number {
   return longestOf[1]
 }
 
-export function Rows(p: { rows: Row[]; isSplit: boolean; path: string; show?: number; showKey?: unknown; blame?: Blame }) {
+export function Rows(p: { rows: Row[]; isSplit: boolean; path: string; show?: number; until?: number; showKey?: unknown; blame?: Blame }) {
   return (
     <Virtual class={`code ${p.isSplit ? 'split' : ''} ${p.blame ? 'blamed' : ''}`} wide={p.isSplit ? longest(p.rows) : true}
-      count={p.rows.length} height={heightOf(p.rows)} show={p.show} showKey={p.showKey}
+      count={p.rows.length} height={heightOf(p.rows)} show={p.show} until={p.until} showKey={p.showKey}
       row={i => <RowView key={i} rows={p.rows} i={i} isSplit={p.isSplit} path={p.path} blame={p.blame} />}
       attrs={{ tabIndex: 0, role: 'region', 'aria-label': `Changes in ${inLine(p.path)}` }} />
   )

@@ -26,7 +26,7 @@ export interface Preview { ask: Ask; answer?: Restored; error?: Failure; busy: b
 // Versions are what has changed a file, the oldest first, and what it was called at each.
 export interface Versions { path: string; rows: Moment[]; paths: Map<string, string>; loading: boolean }
 
-export interface Toast { text: string; lines: string[]; canUndo?: boolean; isBad?: boolean; n: number }
+export interface Toast { text: string; lines: string[]; back?: 'undo' | 'redo'; isBad?: boolean; n: number }
 
 export interface State {
   phase: 'loading' | 'ready' | 'token' | 'error'
@@ -58,7 +58,7 @@ export interface State {
   unfolded: Set<string>
   picks: Map<string, Picks>
   reviewed: Set<string>
-  counts: Map<string, { added: number; deleted: number; contested: number; more: boolean } | null> // null: not known
+  counts: Map<string, { added: number; deleted: number; contested: number; more: boolean; isOld?: true } | null> // null: not known
   left: Map<string, number> // of a coverage: how many paths were left out
   versions?: Versions
   preview?: Preview
@@ -254,7 +254,11 @@ async function reread() {
   const wasPruned = chosen()?.pruned
   const newer = rows.length > 0 ? S.rows.findIndex(m => keyOf(m) === keyOf(rows[0])) : 0
   if (newer > 0) rows.unshift(...S.rows.slice(0, newer))
-  set({ rows, cursor: String(rows.length), isAll: cursor === undefined, counts: new Map() })
+  set({ rows, cursor: String(rows.length), isAll: cursor === undefined })
+  for (const [key, c] of S.counts) { // what was counted is shown until it is counted again
+    if (c) c.isOld = true
+    else S.counts.delete(key)
+  }
   if (chosen()?.pruned !== wasPruned) loadFiles()
   await refresh()
 }
@@ -336,7 +340,7 @@ const counting = new Set<string>()
 // count finds out how many lines a row changed, once; in the list that is said when it is known.
 export function count(m: Moment) {
   const key = keyOf(m)
-  if (S.counts.has(key) || counting.has(key) || counting.size > 3 || !m.rev || m.pruned || m.kind !== 'step' && m.kind !== 'base') return
+  if (S.counts.has(key) && !S.counts.get(key)?.isOld || counting.has(key) || counting.size > 3 || !m.rev || m.pruned || m.kind !== 'step' && m.kind !== 'base') return
   counting.add(key)
   verb<{ files: FileChange[]; nextCursor?: string }>('get_turn_diff', { rev: m.rev, detail: 'counts', renames: true, limit: 300 }).then(d => {
     let added = 0, deleted = 0, contested = 0
@@ -602,14 +606,16 @@ export function pickedText(picks = S.picks): string {
   return [turns && n(turns, 'turn'), files && n(files, 'file'), hunks && n(hunks, 'hunk')].filter(Boolean).join(', ')
 }
 
+// previewTurn shows what would be done if a turn was taken back.
+export const previewTurn = (m: Moment) => preview({ verb: 'revert', args: { turns: [turnOf(m)] }, what: `Take back ${nameOf(m)}` })
+
 // previewPicks shows what would be done if what is picked was taken back: what is chosen, if
 // nothing is picked.
 export async function previewPicks() {
   const m = chosen()
-  let picks = S.picks
+  const picks = S.picks
   if (picks.size === 0) {
-    if (!m || !canTakeBack(m)) return
-    picks = new Map([[turnOf(m), { turn: turnOf(m), all: true, files: new Set(), from: new Map(), hunks: new Map() }]])
+    return m && canTakeBack(m) ? previewTurn(m) : undefined
   }
   const list = [...picks.values()]
   const turns = list.map(p => p.turn)
@@ -706,7 +712,7 @@ export const files = (r: Restored, action: string) => r.items.filter(i => i.acti
 export function done(ask: Ask, r: Restored) {
   const [restored, deleted] = [files(r, 'restored'), files(r, 'deleted')]
   const text = `${ask.what}: ${[restored && n(restored, 'file') + ' restored', deleted && n(deleted, 'file') + ' deleted'].filter(Boolean).join(', ') || 'nothing to do'}`
-  toast(text, (r.conflicts ?? []).map(c => `${c.path} stays in part: ${c.why}`), false, ask.verb !== 'undo' && !!r.snapshotSeq)
+  toast(text, (r.conflicts ?? []).map(c => `${c.path} stays in part: ${c.why}`), false, r.snapshotSeq ? ask.verb === 'undo' ? 'redo' : 'undo' : undefined)
   after()
 }
 
@@ -728,9 +734,9 @@ async function after() {
 }
 
 let toasts = 0
-export function toast(text: string, lines: string[] = [], isBad = false, canUndo = false) {
+export function toast(text: string, lines: string[] = [], isBad = false, back?: Toast['back']) {
   const number = ++toasts
-  set({ toast: { text, lines, isBad, canUndo, n: number } })
+  set({ toast: { text, lines, isBad, back, n: number } })
   if (!isBad) setTimeout(() => S.toast?.n === number && set({ toast: undefined }), 20_000)
 }
 
@@ -858,7 +864,10 @@ function heardOf(open: OpenTurn[]) {
   const mine = open.find(t => t.session === S.session)
   const was = S.open.find(t => t.session === S.session)
   set({ open, said: mine && !was ? `turn ${mine.turn} began` : !mine && was ? 'the turn has ended' : S.said })
-  if (open.length === 0) idle()
+  if (open.length > 0) return
+  const p = S.preview
+  if (p?.error?.code === 'turn_open') preview(p.ask, { onConflict: p.onConflict }) // nothing is in the way any more
+  idle()
 }
 
 let isSoon = false

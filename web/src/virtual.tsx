@@ -7,6 +7,7 @@ interface Props {
   height: number | ((i: number) => number) // of a row, in pixels
   row: (i: number) => ComponentChildren
   show?: number // row that is to be seen
+  until?: number // row before which what is to be seen ends, as far as there is room; show + 1 if it is not said
   showKey?: unknown // when this is another, show is brought into view
   onEnd?: () => void // the last row comes into view
   class?: string
@@ -35,9 +36,10 @@ export function Virtual(p: Props) {
   useLayoutEffect(() => {
     const el = box.current!
     if (p.show === undefined || p.show < 0 || p.show >= p.count) return
-    const from = offsets(p.show), to = offsets(p.show + 1)
-    if (from < el.scrollTop) el.scrollTop = Math.max(0, from - (to - from))
-    else if (to > el.scrollTop + el.clientHeight) el.scrollTop = to - el.clientHeight + (to - from)
+    const from = offsets(p.show), row = offsets(p.show + 1) - from
+    const to = Math.min(offsets(p.until ?? p.show + 1), from + Math.max(row, el.clientHeight - 2 * row))
+    if (from < el.scrollTop) el.scrollTop = Math.max(0, from - row)
+    else if (to > el.scrollTop + el.clientHeight) el.scrollTop = to - el.clientHeight + row
     setTop(el.scrollTop)
   }, [p.show, p.showKey, p.count === 0])
 

@@ -323,3 +323,63 @@ func TestPruneSeen(t *testing.T) {
 	}
 	b.quiet()
 }
+
+// TestSays: what the page says of a turn of which a hunk was taken back, and of one that is open no
+// more, is so; a hunk is seen whole; what undo took back comes back by the message that says so.
+func TestSays(t *testing.T) {
+	w := newWorld(t)
+	zero := numbered(120)
+	later := []int{90, 91, 92, 93, 94, 95, 96, 97, 98}
+	w.write("a.go", text(zero))
+	w.turn("change it", "a.go", text(changed(zero, append([]int{5, 50}, later...)...)))
+	w.serve()
+	b := browse(t, w.address, 1280, 640)
+	b.chooses("change it", "a.go")
+
+	b.keys("n", "n")
+	b.until(`document.querySelector(".diff .meta").textContent.includes("3 of 3 hunks")`)
+	b.until(`(box => [...document.querySelectorAll(".line.at")].length === 18 && [...document.querySelectorAll(".hunk.at, .line.at")]
+		.every(e => e.getBoundingClientRect().top >= box.top && e.getBoundingClientRect().bottom <= box.bottom))
+		(document.querySelector(".code").getBoundingClientRect())`)
+
+	b.keys("p", " ", "\r")
+	b.agree()
+	without := text(changed(zero, append([]int{5}, later...)...))
+	w.holds("a.go", without)
+	b.until(`document.querySelector(".turnhead .state")?.textContent === "in part: without a part of a.go"`)
+	b.click(".bar button", "Restores")
+	b.until(`document.querySelector("dialog li")?.textContent.includes("took back a part of turn 0, 1 file ")`)
+	b.keys(kb.Escape)
+	b.until(`!document.querySelector("dialog")`)
+	b.keys("u")
+	b.until(`!document.querySelector(".turnhead .state")`)
+	b.click(".toast button", "Redo")
+	w.holds("a.go", without)
+	b.click(".toast button", "Undo")
+	w.holds("a.go", text(changed(zero, append([]int{5, 50}, later...)...)))
+
+	// Nothing is in the way once the turn has ended: what would be done is found out again.
+	b.until(`document.querySelector(".turn.at .meta .add")`)
+	b.delay("/v1/verbs/get_turn_diff", 2000)
+	if out, err := w.command("--session", "s", "tag", "named", "turn:0").CombinedOutput(); err != nil {
+		t.Fatalf("tag: %v: %s", err, out)
+	}
+	b.until(`document.querySelector(".turn.at .label")`)
+	time.Sleep(700 * time.Millisecond) // all rows are read again
+	if !eval[bool](b, `!!document.querySelector(".turn.at .meta .add")`) {
+		t.Error("lines that were counted are not shown any more")
+	}
+	b.delay("/v1/verbs/nothing", 0)
+	w.begin("is at work")
+	b.until(`document.querySelector(".live")`)
+	b.click(".turn", "change it")
+	b.keys("\r")
+	b.until(`document.querySelector("dialog h2")?.textContent === "Take back turn 0"`)
+	b.agree()
+	b.until(`document.querySelector("dialog .trouble[role=alert]")`)
+	w.end()
+	b.until(`!document.querySelector("dialog .trouble") && document.querySelector("dialog button.go:not(:disabled)")`)
+	b.agree()
+	w.holds("a.go", text(zero))
+	b.quiet()
+}
