@@ -61,7 +61,7 @@ func TestReadAhead(t *testing.T) {
 	}
 	all, one := first(""), first(w.dir)
 	if one > all/4 {
-		t.Errorf("the first answer read %d bytes; %d of a server of all directories, which reads nothing ahead", one, all)
+		t.Errorf("%d bytes were read for the first answer, and %d by a server that reads nothing ahead", one, all)
 	}
 	t.Logf("%d bytes were read for the first answer, %d of them before it was asked for", all, all-one)
 }
