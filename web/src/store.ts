@@ -165,15 +165,22 @@ export async function show(f: Found) {
 // start begins with the page.
 export async function start() {
   if (!hasToken()) return set({ phase: 'token' })
+  early = get<Page>('/v1/projects')
+  early.catch(() => {}) // load says so
   follow(told, (isUp, e) => {
     if (e) return set({ phase: 'token' })
     if (isUp !== S.isUp) set({ isUp, said: isUp ? 'connected again' : 'the engine is gone' })
   })
 }
 
+// early are the projects, which are asked for while the stream is not there yet.
+let early: Promise<Page> | undefined
+
 async function load() {
   try {
-    const page = await get<Page>('/v1/projects')
+    const asked = early ?? get<Page>('/v1/projects')
+    early = undefined
+    const page = await asked
     const root = page.projects.some(p => p.root === S.root) ? S.root : page.projects[0]?.root ?? ''
     set({ page, root })
     if (root) await loadSessions(root)
@@ -229,7 +236,11 @@ async function refresh() {
   const wasAtTop = S.at === '' || S.rows.length === 0
   const old = rows.length > 0 && S.rows.length > rows.length ? tail(rows) : []
   set({ rows: [...rows, ...old], isAll: !list.nextCursor || old.length > 0 && S.isAll, cursor: String(rows.length + old.length) })
-  if (wasAtTop && rows.length > 0) select(keyOf(rows.find(canTakeBack) ?? rows[0]))
+  if (wasAtTop && rows.length > 0) {
+    const isRead = select(keyOf(rows.find(canTakeBack) ?? rows[0]))
+    // The engine works on the first diff while the rows are drawn for the first time, which takes as long.
+    if (S.phase === 'loading') await Promise.race([isRead, new Promise(done => setTimeout(done, 50))])
+  }
   else if (S.at && chosen()) loadDiff()
   if (!S.isAll) more()
 }
@@ -283,13 +294,13 @@ async function more() {
   }
 }
 
-// select chooses a row.
-export function select(key: string) {
+// select chooses a row. It returns what ends when the first row's files are known.
+export function select(key: string): Promise<void> | undefined {
   if (key === S.at) return
   set({ at: key, unfolded: new Set(), hunk: -1, ...(S.versions?.paths.has(key) ? { path: S.versions.paths.get(key)! } : {}) })
   clearTimeout(timer)
-  if (!S.files.key) loadFiles() // the first is asked for before the rows are drawn
-  else timer = setTimeout(() => loadFiles(), 30) as unknown as number // who holds a key down waits for none
+  if (!S.files.key) return loadFiles()
+  timer = setTimeout(() => loadFiles(), 30) as unknown as number // who holds a key down waits for none
 }
 let timer = 0
 
@@ -314,8 +325,7 @@ async function loadFiles() {
     const path = list.some(f => f.path === S.path) ? S.path : list[0]?.path ?? ''
     set({ files: { key, list, loading: false }, path, said: `${list.length} files` })
     requestAnimationFrame(() => performance.measure('files', { start: began })) // 'make web-bench' reads these
-    loadDiff()
-    loadCounts(m, list)
+    loadDiff().finally(() => loadCounts(m, list))
   } catch (e) {
     if (S.at === key) set({ files: { key, list: [], loading: false, error: failureOf(e) }, diff: nothing })
   }
