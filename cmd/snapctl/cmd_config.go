@@ -307,7 +307,7 @@ func settingsText() string {
 	for _, s := range settings {
 		fmt.Fprintf(&b, "  %s = %s\n", s.key, configfile.Literal(s.def))
 		if s.doc != "" {
-			fmt.Fprintf(&b, "      %s\n", s.doc)
+			writeWrapped(&b, "      ", s.doc)
 		}
 	}
 	return b.String()

@@ -80,9 +80,9 @@ func manPage(c *cobra.Command) []byte {
 	}
 	m.line(".SH DESCRIPTION")
 	m.text(c.Long)
-	m.flags("OPTIONS", c.LocalNonPersistentFlags().FlagUsages())
+	m.flags("OPTIONS", flagRows(c.LocalNonPersistentFlags()))
 	if !c.HasParent() {
-		m.flags("GLOBAL OPTIONS", c.PersistentFlags().FlagUsages())
+		m.flags("GLOBAL OPTIONS", flagRows(c.PersistentFlags()))
 	}
 	m.commands(c)
 	if c.Runnable() {
@@ -178,16 +178,15 @@ func (m *manual) text(text string) {
 	}
 }
 
-// flags writes a section of what cobra prints of flags, a line for each.
-func (m *manual) flags(title, usages string) {
-	if usages == "" {
+// flags writes a section on flags.
+func (m *manual) flags(title string, rows []flagRow) {
+	if len(rows) == 0 {
 		return
 	}
 	m.line(".SH %s", title)
-	for line := range strings.Lines(usages) {
-		name, text, _ := strings.Cut(strings.TrimSpace(line), "   ")
-		name = placeholder().ReplaceAllString(`\fB`+roff(name)+`\fR`, `\fI$0\fB`)
-		m.line(".TP\n%s\n%s", name, roff(strings.TrimSpace(text)))
+	for _, row := range rows {
+		name := placeholder().ReplaceAllString(`\fB`+roff(strings.TrimSpace(row.name))+`\fR`, `\fI$0\fB`)
+		m.line(".TP\n%s\n%s", name, roff(row.text))
 	}
 }
 

@@ -36,6 +36,7 @@ func helpCommand() *cobra.Command {
 		Use:   "help [COMMAND|TOPIC]",
 		Short: "Explain a command or a topic",
 
+		GroupID:           careTitle,
 		ValidArgsFunction: completeHelp,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, rest, err := cmd.Root().Find(args)

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -40,6 +43,32 @@ func TestHelp(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
 		t.Errorf("help/%s is of no command", name)
 	}
+}
+
+// TestHelpWidth: all that help prints fits a terminal of 80 columns.
+func TestHelpWidth(t *testing.T) {
+	var look func(c *cobra.Command)
+	look = func(c *cobra.Command) {
+		c.InitDefaultHelpFlag()
+		var b bytes.Buffer
+		c.SetOut(&b)
+		if err := c.Usage(); err != nil {
+			t.Fatal(err)
+		}
+		text := c.Long + "\n" + b.String()
+		if c.HasParent() && c.Parent().Name() == "completion" {
+			text = b.String() // the rest is cobra's
+		}
+		for line := range strings.Lines(text) {
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
+				t.Errorf("help of %s has a line of %d columns: %s", c.CommandPath(), n, line)
+			}
+		}
+		for _, sub := range c.Commands() {
+			look(sub)
+		}
+	}
+	look(new(app).rootCommand())
 }
 
 // TestAlone: a command that is made alone is what it is among all others, and has their help; what

@@ -157,7 +157,6 @@ func (a *app) rootCommand() *cobra.Command {
 			root.AddCommand(made)
 		}
 	}
-	root.SetHelpCommandGroupID(careTitle)
 	root.SetCompletionCommandGroupID(careTitle)
 	root.AddCommand(helpTopics()...)
 	addHelp(root, root.Name())
@@ -198,6 +197,7 @@ func (a *app) rootAlone() *cobra.Command {
 	f.BoolVar(&a.flags.noPager, "no-pager", false, "print to the terminal, and not through a pager")
 	f.BoolVarP(&a.flags.quiet, "quiet", "q", false, "print results and errors only")
 	root.SetFlagErrorFunc(a.badFlag)
+	root.SetUsageFunc(printUsage)
 	a.pageHelp(root)
 	return root
 }
@@ -218,19 +218,19 @@ const careTitle = "Care"
 
 func (a *app) commands() []commandGroup {
 	return []commandGroup{
-		{"Take", []namedCommand{{"snapshot", a.snapshotCommand}, {"tag", a.tagCommand}, {"run", a.runCommand},
-			{"export", a.exportCommand}}},
+		{"Take", []namedCommand{{"setup", a.setupCommand}, {"snapshot", a.snapshotCommand}, {"run", a.runCommand},
+			{"tag", a.tagCommand}}},
 		{"Go back", []namedCommand{{"restore", a.restoreCommand}, {"revert", a.revertCommand}, {"undo", a.undoCommand},
 			{"redo", a.redoCommand}, {"navigate", a.navigateCommand}, {"pick", a.pickCommand}}},
 		{"Edit", []namedCommand{{"patch", a.patchCommand}}},
 		{"Look", []namedCommand{{"status", a.statusCommand}, {"diff", a.diffCommand}, {logCommandName, a.logCommand},
 			{"show", a.showCommand}, {"find", a.findCommand}, {"blame", a.blameCommand}, {"bisect", a.bisectCommand},
 			{"sessions", a.sessionsCommand}, {"whereis", a.whereisCommand}, {"ls", a.lsCommand}, {"cat", a.catCommand},
-			{"coverage", a.coverageCommand}, {"timeline", a.timelineCommand}}},
+			{"export", a.exportCommand}, {"coverage", a.coverageCommand}, {"timeline", a.timelineCommand}}},
 		{"Share", []namedCommand{{"remote", a.remoteCommand}, {"clone", a.cloneCommand}}},
 		{"Serve", []namedCommand{{"serve", a.serveCommand}, {"rpc", a.rpcCommand}, {"mcp", a.mcpCommand},
 			{hookCommandName, a.hookCommand}}},
-		{careTitle, []namedCommand{{"setup", a.setupCommand}, {"check", a.checkCommand}, {"repair", a.repairCommand},
+		{careTitle, []namedCommand{{"check", a.checkCommand}, {"repair", a.repairCommand},
 			{"prune", a.pruneCommand}, {"compact", a.compactCommand}, {"forget", a.forgetCommand},
 			{"adopt", a.adoptCommand}, {"stores", a.storesCommand}, {"stats", a.statsCommand}, {"du", a.duCommand},
 			{configCommandName, a.configCommand}, {manCommandName, a.manCommand}, {"version", a.versionCommand}}},
