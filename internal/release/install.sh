@@ -36,7 +36,7 @@ main() {
 		case $1 in
 		--dir) dir=$2 ;;
 		--version) version=${2#v} ;;
-		--from) from=${2%/} ;;
+		--from) from=${2#file://} from=${from%/} ;;
 		*) fail "unknown argument: $1 (see --help)" ;;
 		esac
 		shift 2
@@ -94,7 +94,10 @@ main() {
 	esac
 	case :$PATH: in
 	*:"$dir":*) ;;
-	*) printf 'It is in %s, which is not in PATH.\n' "$dir" ;;
+	*)
+		printf 'It is in %s, which is not in PATH. For this shell, and at the end of ~/.profile:\n' "$dir"
+		printf "  export PATH='%s':\$PATH\n" "$dir"
+		;;
 	esac
 }
 

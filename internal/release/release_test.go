@@ -125,7 +125,9 @@ func TestInstall(t *testing.T) {
 		installed string // below home; "": it fails
 	}{
 		{"--from " + release, "installed snapctl v1.2.3\nIt is in " + home +
-			"/.local/bin, which is not in PATH.", ".local/bin"},
+			"/.local/bin, which is not in PATH. For this shell, and at the end of ~/.profile:\n  export PATH='" +
+			home + "/.local/bin':$PATH", ".local/bin"},
+		{"--from file://" + release + "/ --dir " + home + "/b/bin", "installed snapctl v1.2.3", "b/bin"},
 		{"--from " + release + " --dir " + home + "/a/bin --version v1.2.3", "installed snapctl v1.2.3", "a/bin"},
 		{"--from " + release + " --dir " + home + "/none --version 1.2", "no archive of 1.2 for", ""},
 		{"--from " + damaged + " --dir " + home + "/none", "nothing was installed", ""},
