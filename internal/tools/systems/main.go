@@ -16,7 +16,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: systems DIR GOOS,GOOS PACKAGE...")
 		os.Exit(2)
 	}
-	isBad := false
+	told := make(map[string]bool) // a package, and the same with its tests, have the same errors
 	for goos := range strings.SplitSeq(os.Args[2], ",") {
 		list, err := packages.Load(&packages.Config{
 			Mode:  packages.LoadAllSyntax,
@@ -28,9 +28,20 @@ func main() {
 			fmt.Fprintf(os.Stderr, "systems: load packages for %s: %v\n", goos, err)
 			os.Exit(1)
 		}
-		isBad = packages.PrintErrors(list) > 0 || len(list) == 0 || isBad
+		if len(list) == 0 {
+			fmt.Fprintf(os.Stderr, "systems: no packages for %s\n", goos)
+			os.Exit(1)
+		}
+		packages.Visit(list, nil, func(p *packages.Package) {
+			for _, err := range p.Errors {
+				if text := goos + ": " + err.Error(); !told[text] {
+					told[text] = true
+					fmt.Fprintln(os.Stderr, text)
+				}
+			}
+		})
 	}
-	if isBad {
+	if len(told) > 0 {
 		os.Exit(1)
 	}
 }
