@@ -565,7 +565,10 @@ func diskState(ctx context.Context, root *livedir.Root, path string) (s hunks.St
 	case e == nil || e.Mode.IsDir():
 		return s, nil
 	}
-	return hunks.State{ID: e.ID, Mode: e.Mode, Text: to.text, Opaque: e.Size > merging.MaxText}, nil
+	if s = (hunks.State{ID: e.ID, Mode: e.Mode, Opaque: e.Size > merging.MaxText}); !s.Opaque {
+		s.Text = to.text
+	}
+	return s, nil
 }
 
 // describe returns the hunk of a number as it is listed, with lines around it.

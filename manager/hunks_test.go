@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/boocode/filestore/internal/merging"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
 )
 
@@ -249,5 +250,30 @@ func BenchmarkHunks(b *testing.B) {
 		if err != nil || len(list.Hunks) != 973 {
 			b.Fatalf("%d hunks, %v", len(list.Hunks), err)
 		}
+	}
+}
+
+// A file that is too large for a diff is one hunk, which can go as long as it is what the turn left; and
+// nobody says that it changes while it is read.
+func TestHunksOfLargeFile(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	large := strings.Repeat("a line of a large file\n", merging.MaxText/23+10_000)
+	b.write("big", large)
+	b.initialize(m)
+	b.turn(m, func() { b.write("big", "first\n"+large) })
+	if got := b.hunks(m, &HunkRange{Turns: []string{"turn:0"}}).Hunks; len(got) != 1 || got[0].State != "clean" {
+		t.Errorf("hunks: %+v", got)
+	}
+	if _, err := m.Blame(t.Context(), &BlameOptions{Path: "big"}); !errors.Is(err, ErrNotText) {
+		t.Errorf("blame: %v", err)
+	}
+	b.write("big", "second\nfirst\n"+large)
+	if got := b.hunks(m, &HunkRange{Turns: []string{"turn:0"}}).Hunks; len(got) != 1 || got[0].State != "conflict" {
+		t.Errorf("hunks after a change: %+v", got)
+	}
+	b.write("big", large)
+	if got := b.hunks(m, &HunkRange{Turns: []string{"turn:0"}}).Hunks; len(got) != 1 || got[0].State != "done" {
+		t.Errorf("hunks after it was taken back: %+v", got)
 	}
 }

@@ -368,7 +368,8 @@ func (m *FileSnapshotManager) text(ctx context.Context, root *livedir.Root, p st
 	[]byte, error) {
 	if disk != nil && e.ID == disk.ID {
 		to := &textSink{Sink: trees.NewOverlay(nil)}
-		if now, err := root.Entry(ctx, p, to); err == nil && now != nil && now.ID == e.ID {
+		if now, err := root.Entry(ctx, p, to); err == nil && now != nil && now.ID == e.ID &&
+			now.Size == int64(len(to.text)) {
 			return to.text, nil
 		}
 	}
@@ -417,7 +418,8 @@ func (x *restore) addMerged(id store.ID, p string, places int) {
 	x.merged[id], x.hunks[p] = true, places
 }
 
-// A textSink keeps the newest text that it was given, up to maxMerged.
+// A textSink keeps the newest text that it was given, or the start of one that is too large to be
+// merged.
 type textSink struct {
 	livedir.Sink
 	text []byte
@@ -428,5 +430,5 @@ func (s *textSink) PutReader(r io.Reader) (store.ID, int64, error) {
 	if s.text, err = io.ReadAll(io.LimitReader(r, merging.MaxText+1)); err != nil {
 		return store.ID{}, 0, err
 	}
-	return s.Sink.PutReader(bytes.NewReader(s.text))
+	return s.Sink.PutReader(io.MultiReader(bytes.NewReader(s.text), r))
 }
