@@ -133,13 +133,20 @@ func (l *line) turnsBefore(ctx context.Context, p *Point, rev string, n int) (*P
 		left--
 	}
 	var last *record
+	isOwn := at.Session == l.m.opts.Session
 	for t := l.Trail(at, ""); ; {
 		r, err := t.Next(ctx)
 		switch {
 		case err != nil:
 			return nil, err
-		case r == nil && left <= 1:
+		case r == nil && left <= 1 && isOwn:
 			return l.startPoint(ctx)
+		case r == nil && left <= 1:
+			start, err := l.startOf(ctx, at)
+			if err != nil {
+				return nil, err
+			}
+			return pointOf(start), nil
 		case r == nil:
 			return nil, fmt.Errorf("revision \"%s~%d\": %w: %s before it", rev, n, ErrUnknown,
 				words.Count(n-left, "turn"))
@@ -151,10 +158,13 @@ func (l *line) turnsBefore(ctx context.Context, p *Point, rev string, n int) (*P
 		if last = r; left > 0 {
 			continue
 		}
-		if r.Facts.Within != 0 { // it is on the line in part
-			return l.atTurn(ctx, r.Turn())
+		switch {
+		case r.Facts.Within == 0:
+			return l.stepPoint(ctx, r)
+		case !isOwn:
+			return nil, fmt.Errorf("revision \"%s~%d\": %w: of %q", rev, n, ErrOtherSession, at.Session)
 		}
-		return l.stepPoint(ctx, r)
+		return l.atTurn(ctx, r.Turn()) // it is on the line in part
 	}
 }
 

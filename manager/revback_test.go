@@ -53,3 +53,39 @@ func TestResolveBefore(t *testing.T) {
 	}
 	b.expectFiles(files{"a": "2"})
 }
+
+// Behind the name of a turn of another session ~N is a turn of that one, or its start; so it is where no
+// session is named.
+func TestResolveBeforeInAnother(t *testing.T) {
+	b := newBench(t)
+	b.write("a", "start")
+	one := b.open("one")
+	b.initialize(one)
+	b.turn(one, func() { b.write("a", "0") })
+	entry := b.turn(one, func() { b.write("a", "1") })
+	two := b.open("two")
+	b.initialize(two)
+	b.turn(two, func() { b.write("a", "2") })
+	for _, session := range []string{"", "two"} {
+		m := b.open(session, func(o *Options) { o.AnySession = true })
+		for rev, want := range map[string]string{entry + "~0": "1", entry + "~": "0", entry + "~2": "start",
+			entry + "~1~1": "start"} {
+			p, err := m.Resolve(t.Context(), rev)
+			if err != nil {
+				t.Errorf("%q: %s: %v", session, rev, err)
+				continue
+			}
+			f, err := m.fileIn(t.Context(), p.State, "a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := m.store.Get(t.Context(), object.Blob, f.entry.ID)
+			if err != nil || string(got) != want {
+				t.Errorf("%q: %s: a is %q, want %q; %v", session, rev, got, want, err)
+			}
+		}
+		if p, err := m.Resolve(t.Context(), entry+"~3"); !errors.Is(err, ErrUnknown) {
+			t.Errorf("%q: before the start: %+v, %v", session, p, err)
+		}
+	}
+}

@@ -43,17 +43,26 @@ func (m *FileSnapshotManager) atTime(ctx context.Context, text string) (*Point, 
 	return nil, fmt.Errorf("revision @{%s}: %w: nothing was recorded by then%s", text, ErrUnknown, oldest)
 }
 
-// labelled finds the record of the session that has a label; nil if there is none. Of several
-// none is meant.
+// labelled finds the record that has a label: of the session, else of whatever session in the
+// directory; nil if there is none. Of several none is meant.
 func (m *FileSnapshotManager) labelled(ctx context.Context, label string) (*Point, error) {
-	var found []*store.Snapshot
-	for s, err := range m.moments(ctx) {
-		if err != nil {
+	var found, others []*store.Snapshot
+	for s, err := range m.states(ctx) {
+		own := false
+		if err == nil && s.Label == label {
+			own, err = m.owns(ctx, s)
+		}
+		switch {
+		case err != nil:
 			return nil, err
-		}
-		if s.Label == label {
+		case own:
 			found = append(found, s)
+		case s.Label == label:
+			others = append(others, s)
 		}
+	}
+	if len(found) == 0 {
+		found = others
 	}
 	switch {
 	case len(found) == 0 || label == "":
@@ -75,10 +84,7 @@ func (m *FileSnapshotManager) labelled(ctx context.Context, label string) (*Poin
 // newest first: each is a state that the directory had.
 func (m *FileSnapshotManager) moments(ctx context.Context) iter.Seq2[*store.Snapshot, error] {
 	return func(yield func(*store.Snapshot, error) bool) {
-		for s, err := range m.store.Snapshots(ctx) {
-			if err == nil && (history.IsEdit(s) || s.Kind == history.KindIntent || s.Worktree != m.project.Worktree) {
-				continue
-			}
+		for s, err := range m.states(ctx) {
 			own := false
 			if err == nil {
 				own, err = m.owns(ctx, s)
@@ -88,6 +94,20 @@ func (m *FileSnapshotManager) moments(ctx context.Context) iter.Seq2[*store.Snap
 				return
 			}
 			if own && !yield(s, nil) {
+				return
+			}
+		}
+	}
+}
+
+// states yields the records of all sessions of the directory, newest first, that tell a state of it.
+func (m *FileSnapshotManager) states(ctx context.Context) iter.Seq2[*store.Snapshot, error] {
+	return func(yield func(*store.Snapshot, error) bool) {
+		for s, err := range m.store.Snapshots(ctx) {
+			if err == nil && (history.IsEdit(s) || s.Kind == history.KindIntent || s.Worktree != m.project.Worktree) {
+				continue
+			}
+			if !yield(s, err) || err != nil {
 				return
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/boocode/filestore/internal/object"
+	"github.com/boocode/filestore/store"
 )
 
 // A time stands for what the directory was then: at each moment, between two and before the
@@ -96,5 +97,44 @@ func TestResolveLabel(t *testing.T) {
 	}
 	if p, err := m.Resolve(t.Context(), "no"); !errors.Is(err, ErrUnknown) {
 		t.Errorf("no label: %+v, %v", p, err)
+	}
+}
+
+// A label names a state of the directory: a session finds that of another, unless it has one of that
+// name itself, and can go back to it.
+func TestResolveLabelOfAnother(t *testing.T) {
+	b := newBench(t)
+	b.write("a", "before")
+	one := b.open("one")
+	b.initialize(one)
+	label := func(m *FileSnapshotManager) *store.Snapshot {
+		t.Helper()
+		r, err := m.Snapshot(t.Context(), &SnapshotOptions{Label: "named"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Snapshot
+	}
+	wants := func(m *FileSnapshotManager, want *store.Snapshot) {
+		t.Helper()
+		if p, err := m.Resolve(t.Context(), "named"); err != nil || p.Snapshot.Seq != want.Seq {
+			t.Errorf("named: %+v, %v, want record %d", p, err, want.Seq)
+		}
+	}
+	of := label(one)
+	two := b.open("two")
+	b.initialize(two)
+	b.turn(two, func() { b.write("a", "after") })
+	wants(two, of)
+	if r := b.restore(two, &RestoreOptions{Target: "named"}); !slices.Equal(r.Restored, []string{"a"}) {
+		t.Errorf("restore: %+v", r)
+	}
+	b.expectFiles(files{"a": "before"})
+	own := label(two)
+	wants(two, own)
+	wants(one, of)
+	three := b.open("three")
+	if p, err := three.Resolve(t.Context(), "named"); !errors.Is(err, ErrAmbiguous) {
+		t.Errorf("named, of two others: %+v, %v", p, err)
 	}
 }
