@@ -15,7 +15,8 @@ import (
 
 func (a *app) blameCommand() *cobra.Command {
 	var o manager.BlameOptions
-	var lines, format string
+	var format string
+	var lines []string
 	var porcelain bool
 	c := &cobra.Command{
 		Use:   "blame [REV] FILE",
@@ -29,8 +30,12 @@ func (a *app) blameCommand() *cobra.Command {
 				return usageError(cmd, "blame: --format %q: want %s", format, agentTrace+" or "+gitAI)
 			}
 			var ok bool
-			if o.Start, o.End, ok = parseLines(lines); !ok {
-				return usageError(cmd, "blame: -L %q: want FIRST,LAST, as 10,20, or FIRST,+COUNT", lines)
+			if len(lines) > 1 {
+				return usageError(cmd, "blame: -L is there %d times: want it once", len(lines))
+			}
+			all := strings.Join(lines, "")
+			if o.Start, o.End, ok = parseLines(all); !ok {
+				return usageError(cmd, "blame: -L %q: want FIRST,LAST, as 10,20, or FIRST,+COUNT", all)
 			}
 			b, err := p.blame(cmd, args, o)
 			switch {
@@ -48,7 +53,7 @@ func (a *app) blameCommand() *cobra.Command {
 		})),
 	}
 	f := c.Flags()
-	f.StringVarP(&lines, "lines", "L", "", "only these lines: `FIRST,LAST`, from 1")
+	f.StringArrayVarP(&lines, "lines", "L", nil, "only these lines: `FIRST,LAST`, from 1")
 	f.BoolVarP(&o.IgnoreSpace, "ignore-all-space", "w", false, "take lines that differ in white space only as the same")
 	f.BoolVarP(&porcelain, "porcelain", "p", false, "print what programs read that read git blame --porcelain")
 	f.StringVar(&format, "format", "", "print what another tool takes: `agent-trace|git-ai`")

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"strings"
 	"time"
 
@@ -79,7 +80,10 @@ func (a *app) find(cmd *cobra.Command, p *place, args []string, o manager.FindOp
 	}
 	n := 0
 	for found, err := range p.m.Find(ctx, &o) {
-		if err != nil {
+		switch {
+		case errors.Is(err, path.ErrBadPattern):
+			return &failure{exitUsage, err, "see 'snapctl find --help'"} // what helps with globs does not here
+		case err != nil:
 			return err
 		}
 		if err := a.printFound(found, several || o.All); err != nil {

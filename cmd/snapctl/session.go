@@ -217,6 +217,10 @@ func (p *place) sessionOf(ctx context.Context, rev string) string {
 	if err != nil || point.Snapshot == nil || point.Snapshot.Worktree != p.project.Worktree { // the restore says why
 		return ""
 	}
+	base, _, _ := strings.Cut(rev, "~") // what goes back from a turn is of that turn's session
+	if base != rev {
+		return p.sessionOf(ctx, base)
+	}
 	if point.EntryID != "" && strings.HasPrefix(point.EntryID, rev) || history.NameOf("", point.Snapshot) == rev {
 		return point.Snapshot.Session
 	}
