@@ -155,12 +155,13 @@ func (a *app) printFound(f *manager.Found, several bool) error {
 	if several {
 		line.add("", f.Session)
 	}
-	switch {
-	case f.Open:
+	if f.Open {
 		line.add(asNote, "goes on")
-	case f.Owner == manager.Contested:
+	}
+	switch f.Owner {
+	case manager.Contested:
 		line.add(asRemoved, "contested")
-	case f.Owner == manager.Other:
+	case manager.Other:
 		line.add(asNote, "another session's")
 	}
 	where := words.Quote(f.Path)

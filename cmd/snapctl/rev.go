@@ -17,7 +17,8 @@ func (p *place) resolve(ctx context.Context, text string) (*manager.Point, error
 // resolveAsIs is resolve for what may be no REV.
 func (p *place) resolveAsIs(ctx context.Context, text string) (*manager.Point, error) {
 	// Entries and trees are found whatever session they belong to.
-	if base, _, _ := strings.Cut(text, "~"); base == "start" || strings.HasPrefix(text, "@") || strings.HasPrefix(text, "turn:") ||
+	base, _, _ := strings.Cut(text, "~")
+	if base == "start" || strings.HasPrefix(text, "@") || strings.HasPrefix(text, "turn:") ||
 		p.app.flags.sessionFile != "" {
 		if err := p.chooseSession(ctx); err != nil {
 			return nil, err

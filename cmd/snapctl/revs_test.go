@@ -61,3 +61,32 @@ func TestRevsOfSessions(t *testing.T) {
 		}
 	}
 }
+
+// TestFindContested: of what several turns may have written that is said also while one of them goes on.
+func TestFindContested(t *testing.T) {
+	r := &runner{t: t, home: t.TempDir(), project: t.TempDir()}
+	var managers []*manager.FileSnapshotManager
+	for _, session := range []string{"one", "two"} {
+		m, err := manager.Open(t.Context(), r.project, &manager.Options{Session: session,
+			StoreRoot: filepath.Join(r.home, ".boo", "file-store")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		if _, err := m.OnTurnStart(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		managers = append(managers, m)
+	}
+	r.write("a", "both\n")
+	if _, err := managers[1].OnTurnEnd(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	got := r.must("find", "both")
+	for _, want := range []string{"  one  goes on  contested  a:1  0 → 1  both",
+		"  two  contested  a:1  0 → 1  both"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("find: %q is not in\n%s", want, got)
+		}
+	}
+}
