@@ -393,6 +393,9 @@ const isImage = (b: Uint8Array): string =>
   b[0] === 0x47 && b[1] === 0x49 && b[2] === 0x46 ? 'image/gif' :
   b[0] === 0x52 && b[1] === 0x49 && b[8] === 0x57 && b[9] === 0x45 ? 'image/webp' : ''
 
+const maxText = 10 << 20 // bytes of a file of which the engine tells lines apart
+const sizeOf = (id: string | null, size = 0) => id ? `${size.toLocaleString()} bytes` : 'no file'
+
 let diffsAsked = 0, diffShown = 0 // numbers of questions: an answer does not take the place of a newer one
 let goTo: { at: string; path: string; line: number } | undefined // line at which a file is to be shown, from 1
 
@@ -411,7 +414,8 @@ async function loadDiff() {
     set({ diff: { ...nothing, key, path, loading: true, changes } })
   }
   try {
-    const read = (id: string | null) => id ? content(S.sessionRoot, id) : Promise.resolve(null)
+    const isTooLong = changes.some(c => Math.max(c.oldSize ?? 0, c.newSize ?? 0) > maxText)
+    const read = (id: string | null) => id && !isTooLong ? content(S.sessionRoot, id) : Promise.resolve(null)
     const from = changes[0]?.renamedFrom
     if (from) return await loadMoved(m, key, changes[0], number)
     const [hunks, ...sides] = await Promise.all([
@@ -427,10 +431,13 @@ async function loadDiff() {
     }
     const diff: DiffOf = { ...nothing, key, path, changes, hunks: mine }
     const isBinary = sides.some(s => s && s.subarray(0, 8000).includes(0))
-    if (isBinary) {
+    if (isTooLong) {
+      diff.pieces = [{ before: [], after: [], hunks: mine.map(h => ({ ...h, text: '' })) }]
+      diff.note = `too long to be shown: ${changes.flatMap(c => [`before: ${sizeOf(c.oldHash, c.oldSize)}`, `after: ${sizeOf(c.newHash, c.newSize)}`]).join(', ')}`
+    } else if (isBinary) {
       diff.images = sides.slice(0, 2).map(s => s && isImage(s) ? URL.createObjectURL(new Blob([s], { type: isImage(s) })) : null)
       diff.pieces = [{ before: [], after: [], hunks: mine.map(h => ({ ...h, text: '' })) }]
-      diff.note = sides.map((s, i) => `${i % 2 ? 'after' : 'before'}: ${s ? `${s.length.toLocaleString()} bytes` : 'no file'}`).join(', ')
+      diff.note = sides.map((s, i) => `${i % 2 ? 'after' : 'before'}: ${sizeOf(s && 'there', s?.length)}`).join(', ')
     } else {
       const text = new TextDecoder('utf-8', { ignoreBOM: true })
       diff.pieces = changes.map((c, i) => {
@@ -463,7 +470,8 @@ async function loadMoved(m: Moment, key: string, c: FileChange, number: number) 
   const states = new Set(both.map(h => h.state))
   const came = both.find(h => h.path === c.path) ?? both[0]
   const now = d.files.find(f => f.path === c.path)
-  const of: Hunk[] = came ? [{ ...came, state: states.has('conflict') ? 'conflict' : states.size === 1 ? came.state : 'clean' }] : []
+  const blockedBy = [...new Set(both.flatMap(h => h.blockedBy ?? []))]
+  const of: Hunk[] = came ? [{ ...came, blockedBy, state: states.has('conflict') ? 'conflict' : states.size === 1 ? came.state : 'clean' }] : []
   const note = !now || now.tooLong ? 'what has changed of it is too long to be shown' : now.binary ? 'it is no text' : ''
   set({
     diff: { ...nothing, key, path: c.path, changes: [c], hunks: of, note, moved: now ? bare(fromUnified(now.unifiedDiff ?? '')) : [] },

@@ -383,3 +383,27 @@ func TestSays(t *testing.T) {
 	w.holds("a.go", text(zero))
 	b.quiet()
 }
+
+// TestTooLong: of a file that is too long for lines to be told apart its sizes are said, and it goes back;
+// of one that was moved it is said who has changed it since.
+func TestTooLong(t *testing.T) {
+	w := newWorld(t)
+	long := strings.Repeat("a line of a long file\n", 11<<20/22+1)
+	w.write("long", long)
+	w.write("old.go", text(numbered(20)))
+	w.turn("one more line", "long", long+"more\n")
+	w.begin("move it")
+	w.must(os.Rename(filepath.Join(w.dir, "old.go"), filepath.Join(w.dir, "new.go")))
+	w.end()
+	w.write("new.go", text(changed(numbered(20), 3)))
+	w.serve()
+	b := browse(t, w.address, 1400, 900)
+	b.chooses("move it", "new.go")
+	b.until(`document.querySelector(".hunk.conflict")?.textContent.includes("changed since by you")`)
+	b.chooses("one more line", "long")
+	b.sees("too long to be shown: before: 11,534,358 bytes, after: 11,534,363 bytes")
+	b.keys(" ", "\r")
+	b.agree()
+	w.holds("long", long)
+	b.quiet()
+}
