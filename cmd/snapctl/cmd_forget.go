@@ -150,7 +150,7 @@ func newForgetAnswer(plan *retain.ForgetPlan, dryRun bool) *forgetAnswer {
 
 // toForget returns what the arguments name.
 func (p *place) toForget(cmd *cobra.Command, args []string, f *forgetFlags) (*retain.ForgetOptions, error) {
-	opts := &retain.ForgetOptions{DespiteDamage: f.despite, Wait: f.wait, Prompts: f.prompts}
+	opts := &retain.ForgetOptions{DespiteDamage: f.despite, Wait: f.wait, Prompts: f.prompts, Alone: true}
 	if f.prompts && cmd.Flags().Changed("session") {
 		opts.Session = p.app.flags.session
 	}

@@ -34,9 +34,10 @@ type ForgetOptions struct {
 	// Prompts are what turns were for, of the Session or, if that is "", of all.
 	Prompts bool
 	Session string
-	// DespiteDamage, Wait: see [Retention].
+	// DespiteDamage, Wait, Alone: see [Retention].
 	DespiteDamage bool
 	Wait          time.Duration
+	Alone         bool
 }
 
 // A ForgetPlan is what [ForgetPlan.Do] will do. It is of use until somebody else
@@ -109,7 +110,7 @@ func planForget(ctx context.Context, s *cas.Store, opts *ForgetOptions) (*Forget
 	}
 	progress.Of(ctx).Begin(progress.Phase{Name: "marking", Unit: "snapshot"})
 	marker := audit.NewMarker(s)
-	p.PrunePlan, err = s.PlanPrune(ctx, &cas.PruneOptions{Forget: ids, Wait: opts.Wait,
+	p.PrunePlan, err = s.PlanPrune(ctx, &cas.PruneOptions{Forget: ids, Wait: opts.Wait, Alone: opts.Alone,
 		Mark: markSound(marker, func() bool { return p.PrunePlan == nil || opts.DespiteDamage })})
 	if err == nil {
 		p.Problems, err = problemsOf(ctx, s, marker)
