@@ -1,5 +1,3 @@
-//go:build unix
-
 package main
 
 import (
@@ -11,13 +9,13 @@ import (
 	"flag"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -33,7 +31,9 @@ import (
 
 func TestMain(m *testing.M) {
 	flag.Set("test.parallel", "8") // those that are parallel wait for what hangs
-	testscript.Main(&withDrivers{M: m}, map[string]func(){"snapctl": main, "soaker": soakerMain})
+	programs := map[string]func(){"snapctl": main}
+	maps.Copy(programs, otherPrograms)
+	testscript.Main(&withDrivers{M: m}, programs)
 }
 
 var update = flag.Bool("update", false, "rewrite what scripts compare output with")
@@ -56,6 +56,7 @@ func TestScript(t *testing.T) {
 			}
 			env.Cd = project
 			env.Setenv("HOME", home)
+			env.Setenv("USERPROFILE", home) // which is HOME on Windows
 			env.Setenv("TZ", "UTC")
 			env.Setenv("GORACE", "atexit_sleep_ms=0") // else 1 s for each command
 			for _, who := range []string{"AUTHOR", "COMMITTER"} {
@@ -244,10 +245,6 @@ func cmdLarge(ts *testscript.TestScript, _ bool, args []string) {
 	f, err := os.Create(ts.MkAbs(args[0]))
 	ts.Check(err)
 	ts.Check(errors.Join(f.Truncate(n), f.Close()))
-}
-
-func cmdFifo(ts *testscript.TestScript, _ bool, args []string) {
-	ts.Check(syscall.Mkfifo(ts.MkAbs(args[0]), 0o644))
 }
 
 // cmdDrivers puts snapctl-checkpoints into the path.
