@@ -14,12 +14,15 @@ var habits = map[string]string{
 	"describe":    "'snapctl tag NAME REV' names a turn, 'snapctl snapshot -m TEXT' what it records",
 	"difftool":    "'snapctl timeline' shows diffs side by side, 'snapctl export REV DIR' makes a directory to compare",
 	"evolog":      hintLog,
+	"fetch":       hintShare,
 	"fsck":        "'snapctl check' verifies the store, 'snapctl repair' mends it",
 	"gc":          hintPrune,
 	"grep":        "'snapctl find STRING' looks in the files of turns, 'snapctl log --grep TEXT' in prompts and labels",
 	"history":     hintLog,
 	"init":        "nothing has to be made: 'snapctl snapshot' begins, 'snapctl setup' has agents record their turns",
 	"op":          hintLog,
+	"pull":        hintShare,
+	"push":        hintShare,
 	"reflog":      hintLog,
 	"reset":       hintBack,
 	"rm":          "'snapctl forget PATH' removes a content from all snapshots, 'snapctl prune' drops snapshots",
@@ -43,6 +46,7 @@ var habits = map[string]string{
 
 	// agents and editors
 	"back":        hintBack,
+	"browse":      hintScreen,
 	"changes":     "'snapctl status' lists what differs now, 'snapctl show' what the newest turn changed",
 	"checkpoint":  "'snapctl snapshot' records all files",
 	"checkpoints": hintLog,
@@ -51,11 +55,16 @@ var habits = map[string]string{
 	"rollback":    hintBack,
 	"save":        "'snapctl snapshot -m TEXT' records all files",
 	"settings":    "'snapctl config list' lists what is configured",
+	"tui":         hintScreen,
+	"ui":          hintScreen,
+	"web":         hintScreen,
 }
 
 const (
-	hintBack  = "'snapctl restore @~1' takes back the newest turn, 'snapctl revert turn:N' an earlier one"
-	hintBlame = "'snapctl blame FILE' says who wrote each line of a file, 'snapctl whereis PATH' who changed it last"
-	hintLog   = "'snapctl log' lists the turns, 'snapctl sessions' the conversations"
-	hintPrune = "'snapctl du' says what takes the room, 'snapctl prune' drops old snapshots"
+	hintBack   = "'snapctl restore @~1' takes back the newest turn, 'snapctl revert turn:N' an earlier one"
+	hintBlame  = "'snapctl blame FILE' says who wrote each line of a file, 'snapctl whereis PATH' who changed it last"
+	hintLog    = "'snapctl log' lists the turns, 'snapctl sessions' the conversations"
+	hintPrune  = "'snapctl du' says what takes the room, 'snapctl prune' drops old snapshots"
+	hintScreen = "'snapctl pick' shows turns in the terminal, 'snapctl timeline --open' in a browser"
+	hintShare  = "'snapctl remote push' and 'snapctl remote pull' share sessions with other machines, 'snapctl clone' begins"
 )
