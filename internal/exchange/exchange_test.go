@@ -179,6 +179,10 @@ func (m *machine) clone(b remote.Backend, session *string) (r *ImportResult, err
 		if err != nil {
 			return err
 		}
+		if filling == nil { // all was here
+			_, err := trees.Export(m.t.Context(), s, newest.Tree, m.dir)
+			return err
+		}
 		if filling.Root != newest.Tree {
 			m.t.Errorf("tree %s was written, and the newest is %s", filling.Root.Short(), newest.Tree.Short())
 		}

@@ -49,15 +49,7 @@ func TestStoreFaults(t *testing.T) {
 	}
 	afterEvict := mem.Objects()
 	a.turn("s1", "not pushed", func() { a.write("big0", raw(rng, 5<<20)) })
-	empty := func() *machine {
-		m := newMachine(t)
-		if err := m.withStore(func(s *cas.Store, _ *places.Location) error {
-			return Add(t.Context(), s.FS(), &Config{Name: "team"})
-		}); err != nil {
-			t.Fatal(err)
-		}
-		return m
-	}
+	empty := func() *machine { return hasAdded(t) }
 	clone := func(lazy bool) faultyRun {
 		return func(ctx context.Context, s *cas.Store, loc *places.Location, repo *lines.Repo) (bool, error) {
 			f, err := Fetch(ctx, repo, nil)
@@ -108,6 +100,18 @@ func TestStoreFaults(t *testing.T) {
 			}
 		})
 	}
+}
+
+// hasAdded returns a machine that knows the remote, and has nothing.
+func hasAdded(t *testing.T) *machine {
+	t.Helper()
+	m := newMachine(t)
+	if err := m.withStore(func(s *cas.Store, _ *places.Location) error {
+		return Add(t.Context(), s.FS(), &Config{Name: "team"})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return m
 }
 
 // A faultyRun does something, and reports whether it had been done before.
@@ -173,9 +177,17 @@ func TestCloneCut(t *testing.T) {
 		a.write("big", raw(rng, 3<<20))
 	})
 	a.mustPush(mem)
+	files := a.files()
+	for _, session := range []string{"gone1", "gone2"} { // a ledger of several objects, which a clone keeps copies of
+		a.turn(session, "", func() { a.write(session, session) })
+		a.mustPush(mem)
+		if r, err := prune(t, mem, &PruneOptions{Sessions: []string{session}}, nil); err != nil || r.Lines != 1 {
+			t.Fatalf("prune of %s: %+v, %v", session, r, err)
+		}
+	}
 	cut := 0
 	for stop := 1; ; stop++ {
-		b := newMachine(t)
+		b := hasAdded(t)
 		faulty := remotetest.NewFaulty(mem, 1)
 		faulty.Stop = stop
 		_, err := b.clone(faulty, nil) // which looks at the directory
@@ -187,7 +199,7 @@ func TestCloneCut(t *testing.T) {
 			b.mustClone(mem, nil)
 		}
 		sameHistory(t, a, b, "s1", "s2")
-		if !maps.Equal(a.files(), b.files()) {
+		if !maps.Equal(files, b.files()) {
 			t.Errorf("request %d: the files are others", stop)
 		}
 		if err == nil {

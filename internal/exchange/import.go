@@ -77,13 +77,14 @@ func (m *Importer) Import(ctx context.Context, f *Fetched, goOn []*FetchedLine) 
 	if err := x.findHere(); err != nil {
 		return nil, err
 	}
-	if err := x.all(); err != nil {
-		if x.filling != nil {
-			err = errors.Join(err, x.filling.Abandon())
-		}
-		return x.result, err
+	err = x.all()
+	if err == nil {
+		err = KeepHeld(ctx, m.Store.FS(), m.Name, m.Repo)
 	}
-	return x.result, KeepHeld(ctx, m.Store.FS(), m.Name, m.Repo)
+	if err != nil && x.filling != nil {
+		err = errors.Join(err, x.filling.Abandon())
+	}
+	return x.result, err
 }
 
 // importing is one import.
