@@ -108,9 +108,8 @@ func (a *app) clone(ctx context.Context, text, dir string, f *cloneFlags) error 
 		return x.bring(shown, x.importer(s, repo, loc), fetched)
 	})
 	stop()
-	if errors.Is(err, context.Canceled) && x.imported {
-		return &failure{exitInterrupted, fmt.Errorf("clone: interrupted, %s has its history, and not all of its files",
-			words.Quote(dir)), "'snapctl --root " + words.ShellQuote(dir) + " restore -y @ --exact' writes the rest"}
+	if err != nil && x.imported {
+		return x.notWhole(err)
 	}
 	if err != nil {
 		return remoteError(text, err)
@@ -125,6 +124,21 @@ func (a *app) clone(ctx context.Context, text, dir string, f *cloneFlags) error 
 		return &failure{code: code}
 	}
 	return nil
+}
+
+// notWhole returns the failure of a clone that has brought all records, and then was cut off by an error: part of
+// the files are there, so it cannot be run again.
+func (x *cloning) notWhole(err error) error {
+	if told, ok := errors.AsType[*failure](err); ok && told.err == nil { // each file that is missing was named
+		return err
+	}
+	has := words.Quote(x.dir) + " has its history, and not all of its files"
+	rest := "'snapctl --root " + words.ShellQuote(x.dir) + " restore -y @ --exact' writes the rest"
+	if errors.Is(err, context.Canceled) {
+		return &failure{exitInterrupted, errors.New("clone: interrupted, " + has), rest}
+	}
+	f := failureOf(remoteError(x.config.URL, err))
+	return &failure{f.code, fmt.Errorf("clone: %s: %w", has, err), "when that is mended, " + rest}
 }
 
 // cloning is one clone.

@@ -122,6 +122,59 @@ func TestRemoteCut(t *testing.T) {
 	}
 }
 
+// TestCloneDamaged has contents of a remote be damaged. A lazy clone brings the history, says so, and what it says to
+// run writes the files when they are mended.
+func TestCloneDamaged(t *testing.T) {
+	alice := &remoteUser{t, t.TempDir(), nil}
+	dir, there := filepath.Join(alice.home, "p"), filepath.Join(alice.home, "there")
+	rng := rand.New(rand.NewPCG(1, 2))
+	if err := os.MkdirAll(filepath.Join(dir, "d"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	text := make([]byte, 3<<20)
+	for i := range 4 {
+		for i := range text {
+			text[i] = byte(rng.Uint32())
+		}
+		if err := os.WriteFile(filepath.Join(dir, "d", fmt.Sprint(i)), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	alice.must(dir, "snapshot", "--session", "s1", "--max-bytes", "none")
+	alice.must(dir, "remote", "init", there, "--plain")
+	alice.must(dir, "remote", "add", "team", there)
+	alice.must(dir, "remote", "push")
+	meddle := func() {
+		err := filepath.WalkDir(filepath.Join(there, "data"), func(name string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			b, err := os.ReadFile(name)
+			if err != nil || len(b) < 1<<20 {
+				return err
+			}
+			b[len(b)/2] ^= 1
+			return os.WriteFile(name, b, 0o600)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	bob := &remoteUser{t, t.TempDir(), nil}
+	lazy := filepath.Join(bob.home, "lazy")
+	meddle()
+	code, said := bob.run(bob.home, "clone", there, lazy, "--lazy")
+	hint := regexp.MustCompile(`^snapctl: clone: .*/lazy has its history, and not all of its files: blob \w+: is at ` +
+		`the remote "origin", and could not be fetched: damaged: .*\nhint: when that is mended, ` +
+		`'snapctl (--root .*/lazy restore -y @ --exact)' writes the rest\n$`).FindStringSubmatch(said)
+	if code != exitEnvironment || hint == nil {
+		t.Fatalf("a clone of what is damaged: code %d, %s", code, said)
+	}
+	meddle()
+	bob.must(bob.home, strings.Fields(hint[1])...)
+	sameFiles(t, dir, lazy)
+}
+
 // sameFiles holds that two directories have the same files.
 func sameFiles(t *testing.T, a, b string) {
 	t.Helper()

@@ -412,7 +412,7 @@ func (s *Store) fetchAbsent(ctx context.Context, ids []store.ID) error {
 	}
 	for remote, ids := range byRemote {
 		if err := s.fetch(ctx, remote, ids); err != nil {
-			return err
+			return fmt.Errorf("blob %s: %w", ids[0].Short(), err)
 		}
 	}
 	return nil
