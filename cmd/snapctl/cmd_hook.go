@@ -82,17 +82,22 @@ func isHook(c *cobra.Command, args []string) bool {
 	return false
 }
 
+// A hookRun is one run of a hook.
+type hookRun struct {
+	*app
+	agent *agents.Agent
+	log   *hookLog
+	event *agents.Event // nil: it was not read
+	begun time.Time
+	late  *lateness // nil: the engine is not late
+}
+
 // hook records the event of an agent that is on stdin.
 func (a *app) hook(ctx context.Context, agent *agents.Agent, tell bool) {
-	var e *agents.Event
-	log := a.newHookLog()
-	fail := func(err error) {
-		a.log.Error("event not recorded", "err", err)
-		log.add(e, err)
-	}
+	h := &hookRun{app: a, agent: agent, log: a.newHookLog(), begun: time.Now()}
 	defer func() {
 		if p := recover(); p != nil {
-			fail(fmt.Errorf("internal error: %v", p))
+			h.fail(fmt.Errorf("internal error: %v", p))
 		}
 	}()
 	a.flags.quiet = true
@@ -100,106 +105,129 @@ func (a *app) hook(ctx context.Context, agent *agents.Agent, tell bool) {
 	if a.getenv("SNAPCTL_DEBUG") != "" {
 		a.log = slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
-	begun := time.Now()
-	e, err := a.readEvent(agent, hookWait)
+	isThere, err := h.read(tell)
+	if err == nil && isThere {
+		err = h.record(ctx)
+	}
 	if err != nil {
-		fail(err)
-		return
+		h.fail(err)
 	}
-	if e == nil {
-		return
+}
+
+// fail notes that the event was not recorded, which nobody is told.
+func (h *hookRun) fail(err error) {
+	h.app.log.Error("event not recorded", "err", err)
+	h.log.add(h.event, err)
+}
+
+// read reads the event, and finds the directory that it is about. There is none, or none
+// that is to be recorded, if it returns false.
+func (h *hookRun) read(tell bool) (bool, error) {
+	e, err := h.readEvent(h.agent, hookWait)
+	if err != nil || e == nil {
+		return false, err
 	}
-	if a.badConfig != nil && e.Name == agents.SessionStart {
-		log.add(e, a.badConfig)
+	h.event = e
+	if h.badConfig != nil && e.Name == agents.SessionStart {
+		h.log.add(e, h.badConfig)
 	}
 	e.Tell = tell && e.Name == agents.Prompt
-	if a.noPrompts() { // whatever the engine's environment says
+	if h.noPrompts() { // whatever the engine's environment says
 		e.Title = ""
 	}
 	if !session.ValidID(e.Session) {
-		fail(fmt.Errorf("session %q: want 1 to 128 letters, digits and ._-", e.Session))
-		return
+		return false, fmt.Errorf("session %q: want 1 to 128 letters, digits and ._-", e.Session)
 	}
-	root, err := a.hookRoot(agent, e)
+	root, err := h.hookRoot(h.agent, e)
 	if err == nil {
-		a.flags.root, err = filepath.Abs(root) // the engine is elsewhere
+		h.flags.root, err = filepath.Abs(root) // the engine is elsewhere
 	}
 	if err != nil {
-		fail(err)
-		return
+		return false, err
 	}
-	if !e.Begins() && !a.hasStore() { // nothing has begun
-		return
+	return e.Begins() || h.hasStore(), nil // nothing has begun without one
+}
+
+// wait is how long the agent waits.
+func (h *hookRun) wait() time.Duration {
+	if h.event.Name == agents.ToolStart {
+		return toolWait
 	}
-	wait := hookWait
-	if e.Name == agents.ToolStart {
-		wait = toolWait
-	}
-	ctx, cancel := context.WithDeadline(ctx, begun.Add(wait))
+	return hookWait
+}
+
+// record has the event recorded by the resident engine, or by this process.
+func (h *hookRun) record(ctx context.Context) error {
+	ctx, cancel := context.WithDeadline(ctx, h.begun.Add(h.wait()))
 	defer cancel()
-	dir, err := a.storeDir()
+	dir, err := h.storeDir()
 	if err != nil {
-		fail(err)
-		return
+		return err
 	}
-	late := lateIn(dir)
+	h.late = lateIn(dir)
 	defer func() {
-		if late != nil {
-			late.tell(e, a.stdout)
+		if h.late != nil {
+			h.late.tell(h.event, h.stdout)
 		}
 	}()
 	var answer hookAnswer
-	came, err := a.hookThere(ctx, dir, e, late != nil, &answer)
+	came, err := h.hookThere(ctx, dir, h.event, h.late != nil, &answer)
 	switch {
 	case came == recorded:
-		if late != nil {
-			late.forget()
-			late = nil
+		if h.late != nil {
+			h.late.forget()
+			h.late = nil
 		}
-		a.tellModel(agent, &answer)
-		a.tellSecrets(&answer)
-		return
-	case came == queued && err == nil:
-		return
-	case came == queued && errors.Is(err, context.Canceled):
-		fail(errors.New("a signal has come before the resident engine has answered"))
-		return
-	case came == queued && errors.Is(err, wire.ErrHung):
-		fail(fmt.Errorf("%w: it may record the event when it goes on", err))
-		late = noteLate(dir)
-		return
-	case came == queued && errors.Is(err, context.DeadlineExceeded):
-		fail(fmt.Errorf("the resident engine has not answered after %v: %w", wait, err))
-		late = noteLate(dir)
-		return
-	case came == queued && errors.Is(err, errNotTaken):
-		fail(err)
-		return
-	case came == queued: // and its log says why not
-		a.notRecorded(e, err)
-		return
+		h.tellModel(h.agent, &answer)
+		h.tellSecrets(&answer)
+		return nil
+	case came == queued:
+		return h.queued(dir, err)
 	case errors.Is(err, wire.ErrHung):
-		late = noteLate(dir)
-		if lerr := a.locks(ctx, late); lerr != nil {
-			fail(fmt.Errorf("%w, and has locks of the directory: %w", err, lerr))
-			return
+		h.late = noteLate(dir)
+		if lerr := h.locks(ctx, h.late); lerr != nil {
+			return fmt.Errorf("%w, and has locks of the directory: %w", err, lerr)
 		}
 	}
 	if err != nil {
-		a.log.Debug("no resident engine", "err", err)
+		h.app.log.Debug("no resident engine", "err", err)
 	}
-	h := &hooks{app: a, log: log, last: make(map[hookSession]<-chan any)}
-	done, _ := h.take(ctx, a.flags.root, e)
+	return h.recordHere(ctx)
+}
+
+// queued is about an event that the engine was to record, and of which it has not said that it
+// has: it returns what the log is to say.
+func (h *hookRun) queued(dir string, err error) error {
+	switch {
+	case err == nil, errors.Is(err, errNotTaken):
+		return err
+	case errors.Is(err, context.Canceled):
+		return errors.New("a signal has come before the resident engine has answered")
+	case errors.Is(err, wire.ErrHung):
+		h.late = noteLate(dir)
+		return fmt.Errorf("%w: it may record the event when it goes on", err)
+	case errors.Is(err, context.DeadlineExceeded):
+		h.late = noteLate(dir)
+		return fmt.Errorf("the resident engine has not answered after %v: %w", h.wait(), err)
+	}
+	h.notRecorded(h.event, err) // and the engine's log says why not
+	return nil
+}
+
+// recordHere records the event in this process.
+func (h *hookRun) recordHere(ctx context.Context) error {
+	done, _ := (&hooks{app: h.app, log: h.log, last: make(map[hookSession]<-chan any)}).take(ctx, h.flags.root, h.event)
 	select {
 	case answer := <-done:
 		if answer.err != nil {
-			a.notRecorded(e, answer.err)
-		} else if late == nil { // which has something to say itself
-			a.tellModel(agent, answer)
-			a.tellSecrets(answer)
+			h.notRecorded(h.event, answer.err)
+		} else if h.late == nil { // which has something to say itself
+			h.tellModel(h.agent, answer)
+			h.tellSecrets(answer)
 		}
-	case <-time.After(time.Until(begun.Add(wait + time.Second))): // it does not even end when it is told to
-		fail(fmt.Errorf("not done after %v", wait))
+		return nil
+	case <-time.After(time.Until(h.begun.Add(h.wait() + time.Second))): // it does not even end when it is told to
+		return fmt.Errorf("not done after %v", h.wait())
 	}
 }
 
