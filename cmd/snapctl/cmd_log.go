@@ -74,38 +74,9 @@ const logCommandName = "log"
 func (a *app) logCommand() *cobra.Command {
 	var f logFlags
 	c := &cobra.Command{
-		Use:   logCommandName + " [flags] [REMOTE:SESSION] [-- PATH...]",
-		Short: "List the turns of a session, newest first",
-		PreRunE: func(cmd *cobra.Command, args []string) error {
-			byCount, byLines := cmd.Flags().Changed("pickaxe"), cmd.Flags().Changed("pickaxe-lines")
-			switch {
-			case f.limit < 0 || f.limit == 0 && cmd.Flags().Changed("limit"):
-				return usageError(cmd, "log: --limit %d: want 1 or more", f.limit)
-			case len(args) > 0 && cmd.ArgsLenAtDash() != 0 && !isRemoteSession(args[0]) && !a.areThere(args):
-				return usageError(cmd, "log: %q: paths come after --", args[0])
-			case f.graph && (f.all || f.oneLine || a.flags.json):
-				return usageError(cmd, "log: --graph is for people: no --all, --oneline or --json with it")
-			case f.graph && f.reverse:
-				return usageError(cmd, "log: --graph begins with the newest: no --reverse with it")
-			case byCount && byLines:
-				return usageError(cmd, "log: -S and -G: want one of them")
-			case f.follow && len(args) != 1:
-				return usageError(cmd, "log: --follow: want one PATH")
-			case f.all && (byCount || byLines || f.follow):
-				return usageError(cmd, "log: --all lists records as they are: no -S, -G or --follow with it; "+
-					"'snapctl find' looks in all sessions")
-			case f.all && (len(args) > 0 || f.names || f.diff.shows() || a.flags.sessionFile != ""):
-				return usageError(cmd, "log: --all lists records as they are: "+
-					"no PATH, --name-status, --patch, --stat or --session-file with it")
-			}
-			if byCount || byLines {
-				var err error
-				if f.pattern, err = f.compile(); err != nil {
-					return usageError(cmd, "log: %v", err)
-				}
-			}
-			return f.diff.checkShown(cmd)
-		},
+		Use:     logCommandName + " [flags] [REMOTE:SESSION] [-- PATH...]",
+		Short:   "List the turns of a session, newest first",
+		PreRunE: func(cmd *cobra.Command, args []string) error { return a.checkLog(cmd, args, &f) },
 		RunE: a.paged(a.reading(func(cmd *cobra.Command, p *place, args []string) error {
 			return a.listLog(cmd, p, args, &f)
 		})),
@@ -135,6 +106,38 @@ func (a *app) logCommand() *cobra.Command {
 	return c
 }
 
+// checkLog checks flags that exclude each other.
+func (a *app) checkLog(cmd *cobra.Command, args []string, f *logFlags) error {
+	byCount, byLines := cmd.Flags().Changed("pickaxe"), cmd.Flags().Changed("pickaxe-lines")
+	switch {
+	case f.limit < 0 || f.limit == 0 && cmd.Flags().Changed("limit"):
+		return usageError(cmd, "log: --limit %d: want 1 or more", f.limit)
+	case len(args) > 0 && cmd.ArgsLenAtDash() != 0 && !isRemoteSession(args[0]) && !a.areThere(args):
+		return usageError(cmd, "log: %q: paths come after --", args[0])
+	case f.graph && (f.all || f.oneLine || a.flags.json):
+		return usageError(cmd, "log: --graph is for people: no --all, --oneline or --json with it")
+	case f.graph && f.reverse:
+		return usageError(cmd, "log: --graph begins with the newest: no --reverse with it")
+	case byCount && byLines:
+		return usageError(cmd, "log: -S and -G: want one of them")
+	case f.follow && len(args) != 1:
+		return usageError(cmd, "log: --follow: want one PATH")
+	case f.all && (byCount || byLines || f.follow):
+		return usageError(cmd, "log: --all lists records as they are: no -S, -G or --follow with it; "+
+			"'snapctl find' looks in all sessions")
+	case f.all && (len(args) > 0 || f.names || f.diff.shows() || a.flags.sessionFile != ""):
+		return usageError(cmd, "log: --all lists records as they are: "+
+			"no PATH, --name-status, --patch, --stat or --session-file with it")
+	}
+	if byCount || byLines {
+		var err error
+		if f.pattern, err = f.compile(); err != nil {
+			return usageError(cmd, "log: %v", err)
+		}
+	}
+	return f.diff.checkShown(cmd)
+}
+
 func (a *app) listLog(cmd *cobra.Command, p *place, args []string, f *logFlags) error {
 	ctx := cmd.Context()
 	if len(args) > 0 && cmd.ArgsLenAtDash() != 0 && !a.areThere(args[:1]) {
@@ -149,11 +152,10 @@ func (a *app) listLog(cmd *cobra.Command, p *place, args []string, f *logFlags) 
 	if err != nil {
 		return err
 	}
-	n := 0
-	var screen *logScreen
 	if !cmd.Flags().Changed("oneline") {
 		f.oneLine = !isTerminal(a.stdout) && !f.graph
 	}
+	var screen *logScreen
 	if !a.flags.json && !f.all && !f.oneLine {
 		screen = p.newLogScreen()
 	}
@@ -167,32 +169,9 @@ func (a *app) listLog(cmd *cobra.Command, p *place, args []string, f *logFlags) 
 	if !a.flags.json && !f.all {
 		lines = withoutIdle(lines)
 	}
-	var large tooLarge
-	var last []*logLine // to be printed when all are known
-	for line, err := range lines {
-		if err == nil && n < shownAtOnce && !f.all && line.Snapshot != nil && !line.Snapshot.Pruned {
-			err = large.add(ctx, p.store, line)
-		}
-		if err == nil && !f.reverse {
-			err = a.printLogLine(ctx, p, line, f, screen)
-		}
-		if err != nil {
-			return err
-		}
-		if f.reverse {
-			last = append(last, line)
-		}
-		if n++; n == f.limit {
-			break
-		}
-		if screen != nil && n <= shownAtOnce {
-			a.out.Flush()
-		}
-	}
-	for _, line := range slices.Backward(last) {
-		if err := a.printLogLine(ctx, p, line, f, screen); err != nil {
-			return err
-		}
+	n, err := a.printLog(ctx, p, lines, f, screen)
+	if err != nil {
+		return err
 	}
 	if n == 0 && f.isPart() {
 		a.note("nothing that happened matches")
@@ -207,6 +186,39 @@ func (a *app) listLog(cmd *cobra.Command, p *place, args []string, f *logFlags) 
 		return a.noSnapshots(p.project)
 	}
 	return nil
+}
+
+// printLog prints lines as they come, or, the oldest first, when all are known, and returns how many.
+func (a *app) printLog(ctx context.Context, p *place, lines iter.Seq2[*logLine, error], f *logFlags,
+	screen *logScreen) (n int, err error) {
+	var large tooLarge
+	var last []*logLine // to be printed when all are known
+	for line, err := range lines {
+		if err == nil && n < shownAtOnce && !f.all && line.Snapshot != nil && !line.Snapshot.Pruned {
+			err = large.add(ctx, p.store, line)
+		}
+		if err == nil && !f.reverse {
+			err = a.printLogLine(ctx, p, line, f, screen)
+		}
+		if err != nil {
+			return n, err
+		}
+		if f.reverse {
+			last = append(last, line)
+		}
+		if n++; n == f.limit {
+			break
+		}
+		if screen != nil && n <= shownAtOnce {
+			a.out.Flush()
+		}
+	}
+	for _, line := range slices.Backward(last) {
+		if err := a.printLogLine(ctx, p, line, f, screen); err != nil {
+			return n, err
+		}
+	}
+	return n, nil
 }
 
 // shownAtOnce is how many lines are printed one by one: a screen of them is seen while the

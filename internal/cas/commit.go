@@ -140,18 +140,10 @@ func (s *Store) appendRecords(batch []*commitRequest, packs []journal.PackLen) e
 	if err := s.j.Writable(); err != nil { // before numbers are given out
 		return err
 	}
-	// What others have taken away meanwhile is not to be said again. They say so
-	// before, under the lock that we have.
-	var there []journal.PackLen
-	for _, p := range packs {
-		_, err := s.fsys.Stat(layout.PackName(p.Pack))
-		if err == nil && !slices.Contains(s.j.Removed, p.Pack) {
-			there = append(there, p)
-		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
+	packs, err := s.stillThere(packs)
+	if err != nil {
+		return err
 	}
-	packs = there
 	var records []journal.Record
 	taken := make(map[journal.HeadKey]bool) // sessions that this batch moves
 	var numbered []*store.Snapshot
@@ -193,13 +185,26 @@ func (s *Store) appendRecords(batch []*commitRequest, packs []journal.PackLen) e
 	if len(records) == 0 {
 		return nil
 	}
-	err := s.j.Append(records)
-	if err != nil {
+	if err = s.j.Append(records); err != nil {
 		for _, snap := range numbered {
 			snap.Seq = 0
 		}
 	}
 	return err
+}
+
+// stillThere leaves out packs that others have taken away meanwhile, which is not to be said again. They
+// say so before, under the lock that we have.
+func (s *Store) stillThere(packs []journal.PackLen) (there []journal.PackLen, err error) {
+	for _, p := range packs {
+		_, err := s.fsys.Stat(layout.PackName(p.Pack))
+		if err == nil && !slices.Contains(s.j.Removed, p.Pack) {
+			there = append(there, p)
+		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	return there, nil
 }
 
 // Skip has no record get a number up to one that was given out before: to a record

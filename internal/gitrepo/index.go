@@ -257,73 +257,82 @@ func parseEntries(data []byte, hashSize int) (n names, dirs bool, extensions []b
 	var prev []byte
 	off := headerSize
 	for i := range count {
-		fail := func(err error) (names, bool, []byte, error) {
+		if end-off < fixed {
+			err = errShort
+		}
+		var s span
+		next := 0
+		if err == nil {
+			s, next, err = n.entry(data[:end], off, fixed, version, prev)
+		}
+		if name := s.in(n.buf); err == nil && bytes.Compare(prev, name) > 0 {
+			err = fmt.Errorf("%q comes after %q", name, prev)
+		}
+		if err != nil {
 			return names{}, false, nil, fmt.Errorf("entry %d at offset %d: %w", i, off, err)
 		}
-		if end-off < fixed {
-			return fail(errShort)
-		}
-		entry := data[off:end]
-		mode := binary.BigEndian.Uint32(entry[24:])
-		flags := binary.BigEndian.Uint16(entry[fixed-2:])
-		head := fixed
-		s := span{kind: kindOf(mode)}
-		// The highest bit, "assume unchanged", is another promise: such a file
-		// is in the directory.
-		if flags&0x4000 != 0 { // extended
-			if version < 3 {
-				return fail(errors.New("extended flags in version 2"))
-			}
-			if len(entry) < fixed+2 {
-				return fail(errShort)
-			}
-			s.skip = binary.BigEndian.Uint16(entry[fixed:])&0x4000 != 0
-			head += 2
-		}
-		if version == 4 {
-			strip, size := uvarint(entry[min(head, len(entry)):])
-			if size <= 0 || strip > uint64(len(prev)) {
-				return fail(errors.New("bad name prefix"))
-			}
-			head += size
-			length := bytes.IndexByte(entry[head:], 0)
-			if length < 0 {
-				return fail(errShort)
-			}
-			keep := len(prev) - int(strip)
-			if len(n.buf)+keep+length > maxPrefix*len(data) || keep+length > math.MaxInt32 {
-				return fail(errors.New("names are too long"))
-			}
-			s.lo = len(n.buf)
-			n.buf = append(n.buf, prev[:keep]...)
-			n.buf = append(n.buf, entry[head:head+length]...)
-			s.len = uint32(keep + length)
-			off += head + length + 1
-			if min(keep+length, 0xfff) != int(flags&0xfff) {
-				return fail(errLength)
-			}
-		} else {
-			length := bytes.IndexByte(entry[min(head, len(entry)):], 0)
-			// One to eight zero bytes pad the entry.
-			next := (head + length + 8) &^ 7
-			if length < 0 || next > len(entry) {
-				return fail(errShort)
-			}
-			if min(length, 0xfff) != int(flags&0xfff) {
-				return fail(errLength)
-			}
-			s.lo, s.len = off+head, uint32(length)
-			off += next
-		}
-		name := s.in(n.buf)
-		if bytes.Compare(prev, name) > 0 {
-			return fail(fmt.Errorf("%q comes after %q", name, prev))
-		}
-		dirs = dirs || mode == 0o040000
+		dirs = dirs || binary.BigEndian.Uint32(data[off+24:]) == 0o040000
 		n.span = append(n.span, s)
-		prev = name
+		prev, off = s.in(n.buf), next
 	}
 	return n, dirs, data[off:end], nil
+}
+
+// entry reads the entry at off, behind one whose name is prev, and returns where the next begins. The
+// first fixed bytes are there.
+func (n *names) entry(data []byte, off, fixed int, version uint32, prev []byte) (s span, next int, err error) {
+	entry := data[off:]
+	flags := binary.BigEndian.Uint16(entry[fixed-2:])
+	head := fixed
+	s.kind = kindOf(binary.BigEndian.Uint32(entry[24:]))
+	// The highest bit, "assume unchanged", is another promise: such a file
+	// is in the directory.
+	if flags&0x4000 != 0 { // extended
+		if version < 3 {
+			return s, 0, errors.New("extended flags in version 2")
+		}
+		if len(entry) < fixed+2 {
+			return s, 0, errShort
+		}
+		s.skip = binary.BigEndian.Uint16(entry[fixed:])&0x4000 != 0
+		head += 2
+	}
+	if version == 4 {
+		next, err = n.append(&s, entry, head, prev, maxPrefix*len(data))
+	} else {
+		length := bytes.IndexByte(entry[min(head, len(entry)):], 0)
+		next = (head + length + 8) &^ 7 // one to eight zero bytes pad the entry
+		if length < 0 || next > len(entry) {
+			return s, 0, errShort
+		}
+		s.lo, s.len = off+head, uint32(length)
+	}
+	if err == nil && min(int(s.len), 0xfff) != int(flags&0xfff) {
+		err = errLength
+	}
+	return s, off + next, err
+}
+
+// append adds a name that says how much of prev it takes over, and returns the length of its entry.
+// All names have room for so many bytes.
+func (n *names) append(s *span, entry []byte, head int, prev []byte, room int) (int, error) {
+	strip, size := uvarint(entry[min(head, len(entry)):])
+	if size <= 0 || strip > uint64(len(prev)) {
+		return 0, errors.New("bad name prefix")
+	}
+	head += size
+	length := bytes.IndexByte(entry[head:], 0)
+	if length < 0 {
+		return 0, errShort
+	}
+	keep := len(prev) - int(strip)
+	if len(n.buf)+keep+length > room || keep+length > math.MaxInt32 {
+		return 0, errors.New("names are too long")
+	}
+	s.lo, s.len = len(n.buf), uint32(keep+length)
+	n.buf = append(n.buf, prev[:keep]...)
+	n.buf = append(n.buf, entry[head:head+length]...)
+	return head + length + 1, nil
 }
 
 // uvarint reads a number as git packs offsets: seven bits a byte, the high

@@ -147,12 +147,9 @@ func (l *Listener) endIfTaken(ended <-chan struct{}, log *slog.Logger) {
 func (s *Server) ServeAll(ctx context.Context, l *Listener, idle time.Duration) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var mu sync.Mutex // guards the rest
-	open := make(map[*net.UnixConn]bool)
-	var conns sync.WaitGroup
-	var timer *time.Timer
+	cs := &clients{s: s, l: l, idle: idle, open: make(map[*net.UnixConn]bool)}
 	if idle > 0 {
-		timer = time.AfterFunc(idle, func() { l.l.Close() })
+		cs.timer = time.AfterFunc(idle, func() { l.l.Close() })
 	}
 	stop := context.AfterFunc(ctx, func() { l.l.Close() })
 	defer stop()
@@ -161,55 +158,77 @@ func (s *Server) ServeAll(ctx context.Context, l *Listener, idle time.Duration) 
 	go l.endIfTaken(ended, s.log())
 	for {
 		c, err := l.l.AcceptUnix()
-		if isPassing(err) {
+		switch {
+		case isPassing(err):
 			s.log().Warn("connection not accepted", "err", err)
 			select {
 			case <-time.After(100 * time.Millisecond):
 			case <-ctx.Done():
 			}
-			continue
-		}
-		if err != nil {
+		case err != nil:
 			if !l.stopped.Load() {
 				cancel()
 			}
-			mu.Lock()
-			for c := range open { // answers are still written
-				c.CloseRead()
-				defer context.AfterFunc(ctx, func() { c.SetWriteDeadline(time.Now().Add(lastWrite)) })()
-			}
-			mu.Unlock()
-			conns.Wait()
+			cs.end(ctx)
 			if errors.Is(err, net.ErrClosed) {
 				return nil
 			}
 			return err
-		}
-		mu.Lock()
-		err = wire.CheckPeer(c)
-		if err == nil && len(open) >= maxConns {
-			err = fmt.Errorf("%d are open", maxConns)
-		}
-		if err != nil {
-			mu.Unlock()
-			s.log().Warn("connection refused", "err", err)
-			c.Close()
-			continue
-		}
-		open[c] = true
-		if timer != nil {
-			timer.Stop()
-		}
-		mu.Unlock()
-		conns.Go(func() {
-			s.serveConn(ctx, c, l)
-			mu.Lock()
-			defer mu.Unlock()
-			if delete(open, c); len(open) == 0 && timer != nil {
-				timer.Reset(idle)
+		default:
+			if err := cs.serve(ctx, c); err != nil {
+				s.log().Warn("connection refused", "err", err)
+				c.Close()
 			}
-		})
+		}
 	}
+}
+
+// clients are those who are connected.
+type clients struct {
+	s    *Server
+	l    *Listener
+	idle time.Duration
+	all  sync.WaitGroup
+
+	mu    sync.Mutex // guards the rest
+	open  map[*net.UnixConn]bool
+	timer *time.Timer // nil: the server stays without any
+}
+
+// serve answers one who has connected, unless they may not, or too many are there.
+func (cs *clients) serve(ctx context.Context, c *net.UnixConn) error {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if err := wire.CheckPeer(c); err != nil {
+		return err
+	}
+	if len(cs.open) >= maxConns {
+		return fmt.Errorf("%d are open", maxConns)
+	}
+	cs.open[c] = true
+	if cs.timer != nil {
+		cs.timer.Stop()
+	}
+	cs.all.Go(func() {
+		cs.s.serveConn(ctx, c, cs.l)
+		cs.mu.Lock()
+		defer cs.mu.Unlock()
+		if delete(cs.open, c); len(cs.open) == 0 && cs.timer != nil {
+			cs.timer.Reset(cs.idle)
+		}
+	})
+	return nil
+}
+
+// end takes no more requests, and waits until those that came are answered.
+func (cs *clients) end(ctx context.Context) {
+	cs.mu.Lock()
+	for c := range cs.open { // answers are still written
+		c.CloseRead()
+		defer context.AfterFunc(ctx, func() { c.SetWriteDeadline(time.Now().Add(lastWrite)) })()
+	}
+	cs.mu.Unlock()
+	cs.all.Wait()
 }
 
 // serveConn answers one who has connected, and closes the connection.
