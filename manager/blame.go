@@ -261,7 +261,7 @@ func (b *blaming) isBlamable(e *tree.Entry) error {
 	case e == nil:
 		return fmt.Errorf("path %q in %s: %w", b.path, b.rev, ErrUnknown)
 	case !trees.IsFile(e):
-		return fmt.Errorf("path %q in %s: %w", b.path, b.rev, ErrNotText)
+		return fmt.Errorf("path %q in %s: %w, but %s", b.path, b.rev, ErrNotText, kindWord(e.Mode))
 	case e.Size > filediff.MaxText:
 		return fmt.Errorf("path %q in %s: %w: it has more than %d MiB", b.path, b.rev, ErrNotText, filediff.MaxText>>20)
 	}

@@ -104,7 +104,7 @@ func (m *FileSnapshotManager) FinishRestore(ctx context.Context, abort bool) (*R
 			if err != nil {
 				return err
 			}
-			x.fill(plan)
+			x.fill(plan, nil, nil)
 			x.result.Snapshot = o.last.Snapshot
 			if tops := o.last.Facts.Tops; tops != history.TopsNone {
 				x.result.TakenBackBy = tops

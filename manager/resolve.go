@@ -848,6 +848,17 @@ func (l *line) past(ctx context.Context) (map[string]uint64, error) {
 	return past, err
 }
 
+// own returns those of some turns that are the session's, or of what it was forked from: a restore to
+// what another session has left goes over turns of that one, too.
+func (m *FileSnapshotManager) own(ctx context.Context, turns []*record) ([]*record, error) {
+	if !slices.ContainsFunc(turns, func(r *record) bool { return r.Session != m.opts.Session }) {
+		return turns, nil
+	}
+	past, err := m.byRecords().past(ctx)
+	isOther := func(r *record) bool { return r.Seq > past[r.Session] }
+	return slices.DeleteFunc(slices.Clone(turns), isOther), err
+}
+
 func boolCompare(a, b bool) int {
 	switch {
 	case a == b:

@@ -446,7 +446,12 @@ func (x *restore) apply(ctx context.Context) error {
 	if err := errors.Join(gd.check(plan), gd.listed(plan)); err != nil {
 		return err
 	}
-	defer func() { x.fill(plan) }()
+	back, berr := x.m.own(ctx, x.goes.back)
+	forth, ferr := x.m.own(ctx, x.goes.forth)
+	if err := errors.Join(berr, ferr); err != nil {
+		return err
+	}
+	defer func() { x.fill(plan, back, forth) }()
 	if x.opts.Preview || plan.Aborted {
 		x.result.Aborted = plan.Aborted
 		return nil
@@ -532,16 +537,17 @@ func (x *restore) loose(ctx context.Context) iter.Seq2[string, error] {
 	}
 }
 
-// fill puts what a plan says into the result.
-func (x *restore) fill(plan *livedir.Plan) {
+// fill puts what a plan says into the result, and the turns of the session that it takes off the line,
+// or puts on it.
+func (x *restore) fill(plan *livedir.Plan, back, forth []*record) {
 	x.result.Moves, x.result.Made = plan.Moves, madeBy(plan)
 	if plan.Changes() {
-		x.result.TurnsTakenBack, x.result.TurnsPutBack = numbers(x.goes.back), numbers(x.goes.forth)
+		x.result.TurnsTakenBack, x.result.TurnsPutBack = numbers(back), numbers(forth)
 		if x.goes.pathsBack != nil { // of some paths only
 			var d history.Facts
 			x.note(&d, plan)
-			x.result.TurnsTakenBack = numbersOf(x.goes.back, d.Without)
-			x.result.TurnsPutBack = numbersOf(x.goes.forth, d.With)
+			x.result.TurnsTakenBack = numbersOf(back, d.Without)
+			x.result.TurnsPutBack = numbersOf(forth, d.With)
 		}
 	}
 	for _, it := range plan.Items {

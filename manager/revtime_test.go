@@ -121,15 +121,23 @@ func TestResolveLabelOfAnother(t *testing.T) {
 			t.Errorf("named: %+v, %v, want record %d", p, err, want.Seq)
 		}
 	}
-	of := label(one)
+	b.write("a", "labelled")
+	of := label(one) // its turn 0
 	two := b.open("two")
 	b.initialize(two)
 	b.turn(two, func() { b.write("a", "after") })
 	wants(two, of)
-	if r := b.restore(two, &RestoreOptions{Target: "named"}); !slices.Equal(r.Restored, []string{"a"}) {
+	if r := b.restore(two, &RestoreOptions{Target: "named"}); !slices.Equal(r.Restored, []string{"a"}) ||
+		!slices.Equal(r.TurnsTakenBack, []int{0}) || len(r.TurnsPutBack) > 0 { // that was never taken back
 		t.Errorf("restore: %+v", r)
 	}
-	b.expectFiles(files{"a": "before"})
+	b.expectFiles(files{"a": "labelled"})
+	for mo, err := range two.Timeline(t.Context()) {
+		if err != nil || len(mo.PutBack) > 0 || !slices.Equal(mo.TookBack, []int{0}) {
+			t.Errorf("the restore is listed as %+v, %v", mo, err)
+		}
+		break // the newest
+	}
 	own := label(two)
 	wants(two, own)
 	wants(one, of)

@@ -204,7 +204,13 @@ func (tl *timeline) own(ctx context.Context, r *record) error {
 			if err != nil {
 				return err
 			}
-			mo.TookBack, mo.PutBack, mo.Reverts = numbers(back), numbers(forth), r.Facts.Reverts
+			mo.Reverts = r.Facts.Reverts
+			if mo.TookBack, err = m.numbers(ctx, back); err == nil {
+				mo.PutBack, err = m.numbers(ctx, forth)
+			}
+			if err != nil {
+				return err
+			}
 			for _, turn := range back {
 				if tl.takenBack[turn.Seq] == nil {
 					tl.takenBack[turn.Seq] = r
@@ -250,6 +256,12 @@ func numbers(turns []*record) (list []int) {
 	}
 	slices.Sort(list)
 	return list
+}
+
+// numbers is numbers of what of turns is the session's own.
+func (m *FileSnapshotManager) numbers(ctx context.Context, turns []*record) ([]int, error) {
+	own, err := m.own(ctx, turns)
+	return numbers(own), err
 }
 
 // turn lists a turn of the session.
