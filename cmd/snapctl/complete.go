@@ -130,13 +130,19 @@ func (c *completing) revs(ctx context.Context) error {
 		if mo.TakenBack != nil {
 			text += " (taken back)"
 		}
-		more := true
+		more, label := true, ""
+		if mo.Snapshot != nil {
+			label = mo.Snapshot.Label
+		}
 		if mo.TurnIndex >= 0 && isTurn {
 			more = c.add(fmt.Sprintf("turn:%d", mo.TurnIndex), text)
-		} else if isLabelled := mo.Snapshot != nil && mo.Snapshot.Label != ""; isLabelled || c.typed != "" {
+		} else if label != "" || c.typed != "" {
 			if name := history.NameOf(mo.EntryID, mo.Snapshot); name != "" {
 				more = c.add(name, text)
 			}
+		}
+		if label != "" && c.typed != "" && more {
+			more = c.add(label, turnName(mo.Kind, mo.TurnIndex))
 		}
 		if !more {
 			break
