@@ -96,21 +96,26 @@ type setupChange struct {
 	mode      fs.FileMode
 }
 
-// diff returns what is to be done as a patch, of a file below root with its path from there.
-func (c *setupChange) diff(root string) []byte {
+// diff returns what is to be done as a patch, of a file below one of dirs with its path
+// from there.
+func (c *setupChange) diff(dirs []string) []byte {
 	name := c.name
-	if rel, err := filepath.Rel(root, name); err == nil && filepath.IsLocal(rel) {
-		name = rel
+	for _, dir := range dirs {
+		if rel, err := filepath.Rel(dir, name); err == nil && filepath.IsLocal(rel) {
+			name = rel
+			break
+		}
 	}
 	return textdiff.AppendUnified(nil, settingsFile(name, c.old, c.mode), settingsFile(name, c.text, c.mode), nil)
 }
 
 // setupDiff returns changes as one patch.
 func (a *app) setupDiff(changes []setupChange) string {
-	root, _ := a.absRoot() // without one it has the whole paths
+	root, _ := a.absRoot()
+	home, _ := a.home()
 	var diff []byte
 	for i := range changes {
-		diff = append(diff, changes[i].diff(root)...)
+		diff = append(diff, changes[i].diff([]string{root, home})...)
 	}
 	return string(diff)
 }
@@ -180,6 +185,10 @@ const ownDir = "filestore"
 // are in the repository, and named.
 func (a *app) showChanges(agent *agents.Agent, changes []setupChange, diff []byte) {
 	if agent.HasHooks() {
+		root, _ := a.absRoot()
+		if rel, err := filepath.Rel(root, changes[0].name); err != nil || !filepath.IsLocal(rel) {
+			a.note("what changes in %s:", words.Quote(changes[0].name))
+		}
 		if isTerminal(a.stdout) {
 			diff = visiblePatch(diff)
 		}
