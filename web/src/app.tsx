@@ -183,7 +183,7 @@ function TurnRow({ m, i, all }: { m: Moment; i: number; all: number }) {
   const key = keyOf(m)
   const lines = m.pruned ? null : S.counts.get(key)
   const picks = picksOf(m)
-  const files = m.added + m.modified + m.deleted
+  const files = lines?.files || m.added + m.modified + m.deleted // a file that was moved is one
   const left = m.coverageHash ? S.left.get(m.coverageHash) ?? 0 : 0
   const state = standing(m)
   return (

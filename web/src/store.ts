@@ -58,7 +58,7 @@ export interface State {
   unfolded: Set<string>
   picks: Map<string, Picks>
   reviewed: Set<string>
-  counts: Map<string, { added: number; deleted: number; contested: number; more: boolean; isOld?: true } | null> // null: not known
+  counts: Map<string, { files: number; added: number; deleted: number; contested: number; more: boolean; isOld?: true } | null> // null: not known
   left: Map<string, number> // of a coverage: how many paths were left out
   versions?: Versions
   preview?: Preview
@@ -304,6 +304,8 @@ export function select(key: string): Promise<void> | undefined {
 }
 let timer = 0
 
+const isNoDir = (f: FileChange) => !(f.oldMode ?? '').startsWith('4') && !(f.newMode ?? '').startsWith('4')
+
 async function loadFiles() {
   const m = chosen()
   if (!m) return
@@ -318,7 +320,7 @@ async function loadFiles() {
     for (let cursor: string | undefined = ''; cursor !== undefined;) {
       const d: { files: FileChange[]; nextCursor?: string } =
         await verb('get_turn_diff', { rev: m.rev, detail: 'names', renames: true, limit: 10_000, cursor })
-      list.push(...d.files.filter(f => !(f.oldMode ?? '').startsWith('4') && !(f.newMode ?? '').startsWith('4')))
+      list.push(...d.files.filter(isNoDir))
       cursor = d.nextCursor
     }
     if (S.at !== key) return
@@ -355,7 +357,8 @@ export function count(m: Moment) {
   verb<{ files: FileChange[]; nextCursor?: string }>('get_turn_diff', { rev: m.rev, detail: 'counts', renames: true, limit: 300 }).then(d => {
     let added = 0, deleted = 0, contested = 0
     for (const f of d.files) { added += f.added; deleted += f.deleted; contested += f.owner === 'contested' ? 1 : 0 }
-    S.counts.set(key, { added, deleted, contested, more: !!d.nextCursor })
+    const files = d.nextCursor ? 0 : new Set(d.files.filter(isNoDir).map(f => f.path)).size // 0: not known
+    S.counts.set(key, { files, added, deleted, contested, more: !!d.nextCursor })
   }, () => S.counts.set(key, null)).finally(() => { counting.delete(key); set({}) })
   if (m.coverageHash && !S.left.has(m.coverageHash)) {
     S.left.set(m.coverageHash, 0)

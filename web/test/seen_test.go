@@ -399,6 +399,7 @@ func TestTooLong(t *testing.T) {
 	w.serve()
 	b := browse(t, w.address, 1400, 900)
 	b.chooses("move it", "new.go")
+	b.until(`document.querySelector(".turn.at .meta").textContent.includes("1 file")`)
 	b.until(`document.querySelector(".hunk.conflict")?.textContent.includes("changed since by you")`)
 	b.chooses("one more line", "long")
 	b.sees("too long to be shown: before: 11,534,358 bytes, after: 11,534,363 bytes")
