@@ -105,14 +105,18 @@ func TestAgentTrace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var record any
-	text := r.must("blame", "--format", "agent-trace", filepath.Join(r.project, "a\xff\n"))
-	if err := json.Unmarshal([]byte(text), &record); err != nil {
-		t.Fatal(err)
+	trace := func() (text string, record any) {
+		t.Helper()
+		text = r.must("blame", "--format", "agent-trace", filepath.Join(r.project, "a\xff\n"))
+		if err := json.Unmarshal([]byte(text), &record); err != nil {
+			t.Fatal(err)
+		}
+		if err := schema.Validate(record); err != nil {
+			t.Errorf("%v in\n%s", err, text)
+		}
+		return text, record
 	}
-	if err := schema.Validate(record); err != nil {
-		t.Errorf("%v in\n%s", err, text)
-	}
+	text, record := trace()
 	for _, want := range []string{`{"type":"unknown"},"ranges":[{"start_line":1,"end_line":1}]`,
 		`{"type":"ai","model_id":"anthropic/claude-opus-4-5"},"ranges":[{"start_line":2,"end_line":2}]`,
 		`{"type":"ai","model_id":"` + strings.Repeat("m", 128) + `"},"ranges":[{"start_line":3,"end_line":3}]`,
@@ -126,4 +130,6 @@ func TestAgentTrace(t *testing.T) {
 	if err := schema.Validate(record); err == nil {
 		t.Error("the schema takes a field that it has not")
 	}
+	write("")
+	trace()
 }

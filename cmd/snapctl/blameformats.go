@@ -46,8 +46,7 @@ type agentTraceConversation struct {
 // printAgentTrace prints a record of Agent Trace 0.1: a conversation for each owner, in the
 // order of their first lines. What the format has no place for is in its metadata.
 func printAgentTrace(_ context.Context, p *place, b *manager.Blame) error {
-	var list []*agentTraceConversation
-	var owners []manager.BlameOwner
+	list, owners := []*agentTraceConversation{}, []manager.BlameOwner{} // of an empty file, too
 	byOwner := make(map[string]*agentTraceConversation)
 	for _, r := range b.Ranges {
 		key := fmt.Sprintln(r.Owner.Kind, r.Owner.Session, r.Owner.Turn, r.Owner.Entry, r.Owner.Certainty)
