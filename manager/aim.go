@@ -347,6 +347,7 @@ func (ws *wants) standAfter(named bool) error {
 	if err != nil {
 		return err
 	}
+	ws.goBehind()
 	return ws.goesElsewhere()
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/boocode/filestore/internal/cas"
@@ -557,6 +558,10 @@ func (x *restore) fill(plan *livedir.Plan, back, forth []*record) {
 		if it.Dirty {
 			x.result.Dirty = append(x.result.Dirty, it.Path)
 		}
+		w := x.expected[it.Path]
+		if w != nil && w.behind != "" && (it.Do == rollback.Restore || it.Do == rollback.Delete) {
+			it.Note = strings.TrimSuffix(w.behind+"; "+it.Note, "; ")
+		}
 		var list *[]string
 		switch it.Do {
 		case rollback.Restore:
@@ -570,7 +575,7 @@ func (x *restore) fill(plan *livedir.Plan, back, forth []*record) {
 			list = &x.result.Deleted
 		case rollback.Skipped:
 			list = &x.result.Skipped
-			if w := x.expected[it.Path]; it.Dirty && w != nil && w.isKnown {
+			if it.Dirty && w != nil && w.isKnown {
 				it.Left, it.LeftBy = w.Old, &w.after
 			}
 		case rollback.Kept:

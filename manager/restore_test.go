@@ -327,6 +327,57 @@ func TestRestoreAgreed(t *testing.T) {
 	b.expectFiles(files{"f": "mine", "g": "mine"})
 }
 
+// Files that are named become what the target has, whoever changed them. Where that
+// takes what others did between the turns, the preview says so, and so does the restore.
+func TestNamedGoesBehindOthers(t *testing.T) {
+	const between = "this goes back behind what you, or another session, changed between turn 0 and turn 1"
+	for _, c := range []struct {
+		name, target string
+		before, user string // what the user makes of f before the turns, and between them; "": it stays
+		turn         string // what the next turn makes of it
+		note         string
+	}{
+		{"nobody", "turn:0", "", "", "2", ""},
+		{"behind the target", "turn:0", "", "1u", "1u2", between},
+		{"between turns that go", "start", "", "1u", "1u2", between},
+		{"overwritten by the next turn", "start", "", "1u", "2", between},
+		{"before the first turn", "start", "u", "", "2",
+			"this goes back behind what you, or another session, changed before turn 0"},
+		{"all of it stays", "turn:0", "u", "", "2", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBench(t)
+			b.write("f", "0")
+			b.write("g", "0")
+			m := b.open("s")
+			b.initialize(m)
+			if c.before != "" {
+				b.write("f", c.before)
+			}
+			b.turn(m, func() { b.write("f", "1"); b.write("g", "1") })
+			if c.user != "" {
+				b.write("f", c.user)
+			}
+			b.turn(m, func() { b.write("f", c.turn); b.write("g", "2") })
+			opts := &RestoreOptions{Target: c.target, Paths: []string{"f", "g"}, Preview: true}
+			preview := b.restore(m, opts)
+			opts.Preview = false
+			real := b.restore(m, opts)
+			if d := cmp.Diff(preview.Items, real.Items); d != "" {
+				t.Errorf("the preview and the real thing (-preview +real):\n%s", d)
+			}
+			want := map[string]string{"f": c.note, "g": ""}
+			got := make(map[string]string)
+			for _, it := range real.Items {
+				got[it.Path] = it.Note
+			}
+			if d := cmp.Diff(want, got); d != "" {
+				t.Errorf("notes (-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
 // After a restore, the next turn is one that follows the target.
 func TestTurnAfterRestore(t *testing.T) {
 	for _, logged := range []bool{false, true} {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/livedir"
@@ -53,6 +54,7 @@ type want struct {
 	known   bool        // Old is what is expected
 	isKnown bool        // and the session left it there, or found it
 	after   int         // the turn that left it; -1: none, it was there when the session began
+	behind  string      // of a path that is named: says what goes of what others did; "": nothing is known to
 }
 
 // path returns the want of a path.
@@ -420,6 +422,36 @@ func mixedDoubt(older, newer *record) string {
 		return "you, or another session, changed it between two of the turns"
 	}
 	return fmt.Sprintf("you, or another session, changed it between turn %d and turn %d", older.Turn(), newer.Turn())
+}
+
+// goBehind notes at paths that are named what others have changed there between the target
+// and here: no turn that goes has done that, and it goes all the same.
+func (ws *wants) goBehind() {
+	at := ws.target.at
+	for p, list := range ws.goes.pathsBack {
+		w := ws.paths[p]
+		if w == nil || ws.standings.Own[p] {
+			continue
+		}
+		var turns want // what taking back turns alone would come to
+		for i, sc := range list {
+			turns.takeBack(sc, i == 0)
+		}
+		why := ""
+		switch first := list[len(list)-1].By; {
+		case turns.mixed:
+			why = turns.Doubt
+		case turns.unknown || len(ws.goes.pathsForth[p]) > 0 || trees.Same(turns.New, w.New):
+			continue
+		case at.Turn() < 0:
+			why = "you, or another session, changed it before " + first.Deed()
+		case at.Turn() == first.Turn():
+			why = mixedWithin
+		default:
+			why = mixedDoubt(at, first)
+		}
+		w.behind = "this goes back behind what " + strings.Replace(why, "changed it", "changed", 1)
+	}
 }
 
 // do notes that a change comes, behind those that it was told of.
