@@ -123,7 +123,8 @@ type aHistory struct {
 	wrong  string // what does not hold
 	before string // kind of the step before
 
-	gave map[string]bool // paths at which something was in conflict, and stayed or was given up
+	gave    map[string]bool // paths at which something was in conflict, and stayed or was given up
+	deleted map[string]bool // paths that the user has deleted
 }
 
 var historyPaths = []string{"a", "b", "d/c"}
@@ -132,7 +133,7 @@ func newHistory(t *testing.T, kind historyKind, real bool) *aHistory {
 	start := ruleFiles{"a": ruleText("a0", "a1", "a2", "a3"), "b": ruleText("b0", "b1", "b2", "b3"),
 		"d/keep": "kept\n"} // so that d stays
 	h := &aHistory{storyTeller: newStory(t, kind.merge, real, start), kind: kind,
-		inode: map[string]int{"a": -1, "b": -2}, gave: make(map[string]bool)}
+		inode: map[string]int{"a": -1, "b": -2}, gave: make(map[string]bool), deleted: make(map[string]bool)}
 	h.tools, h.logged, h.detached, h.quiet = kind.tools, kind.logged, kind.divided, true
 	if real && kind.engine {
 		h.engine = newHistoryEngine(h)
@@ -474,6 +475,7 @@ func (h *aHistory) doEdit(e historyEdit, token string) {
 	}
 	switch e.how {
 	case "delete":
+		h.deleted[e.path] = h.deleted[e.path] || token[0] == 'u'
 		h.put(e.path, ruleNone)
 		delete(h.inode, e.path)
 	case "link":
@@ -534,6 +536,7 @@ func (h *aHistory) doRestore(st historyStep) {
 		h.revertOr(st.who, st.how, paths, st.turns...)
 		h.checkText(before, st, nil)
 		h.checkLedger(before, st)
+		h.checkComes(before, st)
 	default:
 		if !h.hasTarget(st) {
 			h.last = &ruleAnswer{}
@@ -546,6 +549,7 @@ func (h *aHistory) doRestore(st historyStep) {
 			}
 		})
 		h.checkText(before, st, nil)
+		h.checkComes(before, st)
 	}
 	maps.Copy(h.gave, h.last.gave)
 	for p := range h.last.skipped {
@@ -690,6 +694,64 @@ func (h *aHistory) checkText(before *rules, st historyStep, taken *ruleRestore) 
 			}
 		}
 	}
+}
+
+// checkComes requires that a line of the user, or of a turn that is in, is there again which a
+// change has taken away that is taken back, if nobody else has: or a conflict is listed.
+func (h *aHistory) checkComes(before *rules, st historyStep) {
+	isAsked := st.exact || st.path != "" && st.kind == "restore" || st.policy != "" // for what is at the target
+	if isAsked || !h.kind.merge || h.kind.links || h.kind.overwrite || h.kind.two || h.last.outcome == "aborted" {
+		return
+	}
+	was, is := before.sessions[st.who], h.rules.sessions[st.who]
+	for p, in := range was.in {
+		if n := len(in); n == 0 || was.changes[in[n-1]].after != before.disk.at(p) { // others have made it what it is
+			continue
+		}
+		goes := in.minus(is.in[p])
+		comes := is.in[p].minus(in) // which may be without it: the user had taken it away before
+		isIn := (st.path == "" || st.path == p) && !h.deleted[p]
+		if _, ok := h.last.skipped[p]; ok || !isIn || h.last.gave[p] || h.gave[p] || len(comes) > 0 {
+			continue
+		}
+		if h.last.outcome == "nothing" && st.kind == "revert" {
+			goes = slices.DeleteFunc(slices.Clone(in), func(id int) bool {
+				return !slices.Contains(st.turns, was.changes[id].turn)
+			})
+		}
+		for _, id := range goes {
+			for _, line := range strings.Split(was.changes[id].before, "\n") {
+				isLine := line != "" && line[0] != '~' && line != ruleNone
+				if isLine && was.isTakenBy(line, id) && is.isOfOthers(line, p, goes) &&
+					!ruleHasLine(h.rules.disk.at(p), line) {
+					h.bad("%v: the line %s of %s, which change %d took away, does not come", st, line, p, id)
+				}
+			}
+		}
+	}
+}
+
+// isTakenBy reports whether a change, and nothing else, has taken a line away.
+func (s *ruleSession) isTakenBy(line string, id int) bool {
+	for _, c := range s.changes {
+		has := ruleHasLine(c.before, line) && !ruleHasLine(c.after, line)
+		if c.path == s.changes[id].path && (has != (c.id == id) || len(c.cuts) > 0) {
+			return false
+		}
+	}
+	return true
+}
+
+// isOfOthers reports whether a line was written by nobody who is out of a path, but for changes
+// that have gone.
+func (s *ruleSession) isOfOthers(line, p string, gone ruleSet) bool {
+	for _, c := range s.changes {
+		wrote := ruleHasLine(c.after, line) && !ruleHasLine(c.before, line)
+		if c.path == p && wrote && (gone.has(c.id) || !s.in[p].has(c.id)) {
+			return false
+		}
+	}
+	return true
 }
 
 // outAt returns the changes of a path that are not in.

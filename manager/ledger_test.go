@@ -35,6 +35,8 @@ type ledger struct {
 	effects map[uint64]ledgerEffect // of restores, by number
 	copied  lineOf                  // lines that were in two files
 	brought lineOf                  // lines that restores have brought
+	given   map[string]bool         // families of which something was given up for theirs, or left by an undo
+	takers  map[string][]string     // who has taken each line away that is not there: "u", "t5", "restore"
 	moved   map[string]bool         // families of files of which the user has moved one, or another session
 	shared  map[string]bool         // families of which two turns at once have changed one
 	// hasMoved is the same of everybody: "user", or "t5" for a turn.
@@ -65,7 +67,8 @@ func TestLedger(t *testing.T) {
 			l := &ledger{bench: &bench{T: t, dir: t.TempDir()}, rng: rand.New(rand.NewPCG(first+i, 3)),
 				effects: make(map[uint64]ledgerEffect), out: make(map[int]bool), copied: make(lineOf),
 				brought: make(lineOf), moved: make(map[string]bool), shared: make(map[string]bool),
-				hasMoved: make(map[string]map[string]bool)}
+				hasMoved: make(map[string]map[string]bool), takers: make(map[string][]string),
+				given: make(map[string]bool)}
 			m, err := openOn(t, l.dir, vfstest.NewMem())
 			if err != nil {
 				t.Fatal(err)
@@ -207,6 +210,8 @@ func family(path string) string {
 
 // edits has somebody change files, n times, and says how.
 func (l *ledger) edits(who string, n int) (said string) {
+	before := l.files()
+	defer func() { l.noteTaken(who, l.effectOf(before, l.files())) }()
 	for range n {
 		now := l.files()
 		if len(now) == 0 {
@@ -245,6 +250,13 @@ func (l *ledger) edits(who string, n int) (said string) {
 		}
 	}
 	return said
+}
+
+// noteTaken notes who has taken lines away.
+func (l *ledger) noteTaken(who string, e ledgerEffect) {
+	for line := range e.went {
+		l.takers[line] = append(l.takers[line], who)
+	}
 }
 
 // noteMove notes that somebody has moved a file of a family.
@@ -339,7 +351,9 @@ func (l *ledger) resolve() {
 		}
 		if marked {
 			l.step("the user resolves %s", p)
+			before := l.files()
 			l.write(p, b.String())
+			l.noteTaken("u", l.effectOf(before, l.files()))
 		}
 	}
 }
@@ -357,6 +371,7 @@ type ledgerRequest struct {
 	may   ledgerEffect // lines that may come, and go
 	never lineOf       // lines that may not come where no conflict is listed, whatever is given up
 	must  lineOf       // those of them that have to go, with the file from which; "": from all
+	comes lineOf       // lines that have to come where no conflict is listed, with the file from which they went
 }
 
 // ask asks for it, and holds what comes of it against the lines.
@@ -405,7 +420,7 @@ func (l *ledger) ask(q *ledgerRequest) {
 	}
 	if q.how == rollback.ConflictTheirs && kept != nil {
 		for _, c := range kept.Conflicts {
-			overwritten[family(c.Path)] = true
+			overwritten[family(c.Path)], l.given[family(c.Path)] = true, true
 		}
 	}
 	for line, p := range was.but(is) {
@@ -429,6 +444,11 @@ func (l *ledger) ask(q *ledgerRequest) {
 			l.wrong("the line %s of %s stays, and no conflict is listed: %+v", line, p, r)
 		}
 	}
+	for line, p := range q.comes {
+		if !left[family(p)] && !overwritten[family(p)] && is[line] == "" && l.copied[line] == "" {
+			l.wrong("the line %s of %s does not come, and no conflict is listed: %+v", line, p, r)
+		}
+	}
 	if r.Snapshot == nil {
 		return
 	}
@@ -446,6 +466,7 @@ func (l *ledger) note(r *RestoreResult, before, after files) {
 		delete(l.out, n)
 	}
 	l.effects[r.Snapshot.Seq] = e
+	l.noteTaken("restore", e)
 	maps.Copy(l.brought, e.came)
 }
 
@@ -537,13 +558,43 @@ func (l *ledger) revertAtRandom() {
 		for line := range e.came {
 			q.must[line] = ""
 		}
+		is, _ := l.linesOf(l.files(), nil)
+		for line := range is { // also one that it took away again, if hunks of that were taken back
+			if strings.HasPrefix(line, fmt.Sprintf("t%d.", turn)) {
+				q.may.went[line] = ""
+			}
+		}
 	}
+	q.comes = l.mustCome(opts.Turns)
 	q.do = func(how rollback.OnConflict, preview bool) (*RestoreResult, error) {
 		o := opts
 		o.OnConflict, o.Preview = how, preview
 		return l.m.Revert(l.Context(), &o)
 	}
 	l.ask(q)
+}
+
+// mustCome returns the lines that nobody but turns which are taken back has taken away, of the
+// user or of a turn that is in and stays.
+func (l *ledger) mustCome(turns []string) lineOf {
+	comes := make(lineOf)
+	is := func(who string) bool { return slices.Contains(turns, strings.TrimPrefix(who, "t")) }
+	for _, name := range turns {
+		var n int
+		fmt.Sscan(name, &n)
+		for line, p := range l.turns[n].went {
+			who, _, _ := strings.Cut(line, ".")
+			var author int
+			isTurn, _ := fmt.Sscanf(who, "t%d", &author)
+			isOthers := !is(who) && (isTurn == 0 || !l.out[author])
+			isNot := func(taker string) bool { return !is(taker) }
+			isOnly := len(l.takers[line]) > 0 && !slices.ContainsFunc(l.takers[line], isNot)
+			if isOthers && isOnly && !l.moved[family(p)] && !l.shared[family(p)] && !l.given[family(p)] {
+				comes[line] = p
+			}
+		}
+	}
+	return comes
 }
 
 // revertHunks takes hunks of a turn back.
@@ -676,6 +727,9 @@ func (l *ledger) takeBackAtRandom() {
 	}
 	if err != nil {
 		l.wrong("%v", err)
+	}
+	for _, p := range r.Skipped { // what it moved before may be at neither path
+		l.given[family(p)] = true
 	}
 	was, is := l.linesOf(before, l.files())
 	seq := r.Undoes.SnapshotSeq

@@ -80,10 +80,14 @@ func (x *restore) mergeAll(
 		it := &plan.Items[i]
 		w := byPath[it.Path]
 		isUntold := it.Do == rollback.Kept && w.Keep == whyUntold
-		if mv.done[it.Path] || w.Out != "" || !isUntold && (it.Do != rollback.Skipped || !it.Dirty) {
+		isSo := it.Do == livedir.Nothing && a.mayBeMadeSo(it)
+		if mv.done[it.Path] || w.Out != "" || !isUntold && !isSo && (it.Do != rollback.Skipped || !it.Dirty) {
 			continue
 		}
 		steps, err := x.mergeSteps(ctx, a, x.tip, w)
+		if isSo && len(steps) > 0 && !trees.Same(it.Now, steps[0].Base) {
+			continue // an undo, or a restore, has
+		}
 		if lost, ok := errors.AsType[*lostStep](err); ok {
 			a.clashes[w.Path] = &clash{want: w, disk: it.Now, Clash: &merging.Clash{Why: merging.WhyLost, IsWhole: true,
 				Lost:  lost.err,
@@ -102,6 +106,18 @@ func (x *restore) mergeAll(
 		}
 	}
 	return again, anyAbsent(ctx)
+}
+
+// mayBeMadeSo reports whether what is at a path that is as it is wanted is all the changes' that
+// are in: then a change may have taken away there what others did, and that comes when it goes.
+func (a *aim) mayBeMadeSo(it *rollback.Item) bool {
+	for _, from := range a.carried { // it is at another path by now
+		if from == it.Path {
+			return false
+		}
+	}
+	w := a.expected[it.Path]
+	return w != nil && !w.left.IsZero() && trees.Same(it.Now, w.Old) && (w.mixed || w.Keep == whyUntold)
 }
 
 // A lostStep is the error of mergeSteps where the store has lost what a step is made of,
@@ -330,6 +346,7 @@ func (x *restore) merge(ctx context.Context, a *aim, w *livedir.Want, it *rollba
 		c := &clash{Clash: mg.Clash, want: w, disk: it.Now}
 		a.clashes[w.Path] = c
 		if c.IsWhole = trees.Same(mg.Now, it.Now); c.IsWhole {
+			w.Clash = true
 			return nil
 		}
 		a.parted[w.Path] = mg.Partial(a.back[w.Path], a.forth[w.Path])
@@ -340,7 +357,10 @@ func (x *restore) merge(ctx context.Context, a *aim, w *livedir.Want, it *rollba
 		}
 	}
 	doubt := ""
-	if it.Dirty || !trees.Same(it.Now, w.Old) {
+	switch {
+	case it.Do == livedir.Nothing:
+		doubt = w.Doubt
+	case it.Dirty, !trees.Same(it.Now, w.Old):
 		doubt = it.Why
 	}
 	w.Old, w.New, w.Doubt, w.Held, w.Keep, w.Lost = it.Now, mg.Now, doubt, "", "", ""

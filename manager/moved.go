@@ -417,47 +417,25 @@ func (mv *mover) stay(p string, steps []merging.Step) error {
 	return nil
 }
 
+// A recordKey names a record, of which there may be several copies.
+type recordKey struct {
+	seq   uint64
+	entry string
+}
+
+func keyOf(r *record) recordKey {
+	if r.Seq != 0 {
+		return recordKey{seq: r.Seq}
+	}
+	return recordKey{entry: r.Entry}
+}
+
 // keepSources keeps files that a step would delete since it moves them to where there is a
 // conflict: they would be at neither place. It reports whether there are any.
 func (mv *mover) keepSources() (found bool, err error) {
-	type recordKey struct { // of a record there may be several copies
-		seq   uint64
-		entry string
-	}
-	keyOf := func(r *record) recordKey {
-		if r.Seq != 0 {
-			return recordKey{seq: r.Seq}
-		}
-		return recordKey{entry: r.Entry}
-	}
-	coming := make(map[recordKey][]similar.Candidate)
-	for p, c := range mv.a.clashes {
-		if !c.IsWhole || mv.done[p] {
-			continue
-		}
-		steps, err := mv.mergeSteps(mv.want[p])
-		if err != nil {
-			return false, err
-		}
-		for _, st := range steps {
-			if st.Base == nil && trees.IsFile(st.Theirs) {
-				coming[keyOf(st.Of)] = append(coming[keyOf(st.Of)], mv.candidate(p, st.Theirs))
-			}
-		}
-	}
-	for p, it := range mv.item { // what does not come since nobody knows whose it is, or it is lost
-		w := mv.want[p]
-		if w == nil || w.Merged || it.Now != nil || it.Do == rollback.Restore || mv.done[p] || mv.a.clashes[p] != nil {
-			continue
-		}
-		for _, sc := range mv.a.back[p] {
-			if c := sc.Change; c.New == nil && trees.IsFile(c.Old) && trees.IsFile(w.New) {
-				coming[keyOf(sc.By)] = append(coming[keyOf(sc.By)], mv.candidate(p, c.Old))
-			}
-		}
-	}
-	if len(coming) == 0 {
-		return false, nil
+	coming, err := mv.notComing()
+	if len(coming) == 0 || err != nil {
+		return false, err
 	}
 	going := make(map[recordKey][]similar.Candidate)
 	for p, it := range mv.item {
@@ -486,6 +464,43 @@ func (mv *mover) keepSources() (found bool, err error) {
 		}
 	}
 	return found, nil
+}
+
+// notComing returns the files that changes which go, or come, would make, and that are not made
+// since there is a conflict, nobody knows whose they are, or they are lost: by change.
+func (mv *mover) notComing() (coming map[recordKey][]similar.Candidate, err error) {
+	coming = make(map[recordKey][]similar.Candidate)
+	add := func(of *record, p string, before, after *tree.Entry) {
+		if before == nil && trees.IsFile(after) {
+			coming[keyOf(of)] = append(coming[keyOf(of)], mv.candidate(p, after))
+		}
+	}
+	for p, c := range mv.a.clashes {
+		if !c.IsWhole || mv.done[p] {
+			continue
+		}
+		steps, err := mv.mergeSteps(mv.want[p])
+		if err != nil {
+			return nil, err
+		}
+		for _, st := range steps {
+			add(st.Of, p, st.Base, st.Theirs)
+		}
+	}
+	for p, it := range mv.item {
+		w := mv.want[p]
+		if w == nil || w.Merged || it.Now != nil || it.Do == rollback.Restore || mv.done[p] || mv.a.clashes[p] != nil ||
+			!trees.IsFile(w.New) {
+			continue
+		}
+		for _, sc := range mv.a.back[p] {
+			add(sc.By, p, sc.Change.New, sc.Change.Old)
+		}
+		for _, sc := range mv.a.forth[p] {
+			add(sc.By, p, sc.Change.Old, sc.Change.New)
+		}
+	}
+	return coming, nil
 }
 
 // merged does steps to what is at a path. What cannot be done of it, in part or as a

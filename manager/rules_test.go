@@ -47,7 +47,9 @@ import (
 //     Where files are not to be merged, and nothing says what is expected without the
 //     changes that go, one after the other goes if it left all that is there. Merged
 //     or not, a path is as it is to be then if it holds what the first that goes had
-//     found, or the last that comes has left.
+//     found, or the last that comes has left. But not, merged, where a change that goes
+//     has left what is there: what it took there of the user, or of a turn that stays,
+//     is to come. So it is where one that goes is mixed, whatever is known.
 //  9. hidden is said only where no moment had the set. Else what it had there
 //     is known, and nothing has to be written.
 //     It holds for undo and redo as well (turn 0 makes p; restored away and
@@ -773,16 +775,21 @@ func (w *rules) plan(s *ruleSession, p string, to ruleSet, q ruleRequest) *ruleP
 		rp.text = s.oneByOne(p, goes, comes)
 	}
 	known := rp.text != ruleUnknown
-	if !known {
+	why := ""
+	if exp := s.expects(p, in); exp != rp.found {
+		why = ruleWhy(rp.found, exp)
+	}
+	isMade := merges && why == ""
+	if isMade {
+		steps := s.steps(goes, comes, in, to)
+		isMade = len(steps) > 0 && steps[0].base == rp.found
+	}
+	if !known && !isMade {
 		switch n := len(comes); { // it is so already by what goes, or comes
 		case n > 0 && s.changes[comes[n-1]].after == rp.found,
 			n == 0 && len(goes) > 0 && s.changes[goes[0]].before == rp.found:
 			rp.text = rp.found
 		}
-	}
-	why := ""
-	if exp := s.expects(p, in); exp != rp.found {
-		why = ruleWhy(rp.found, exp)
 	}
 	for _, id := range in {
 		if len(goes) > 0 && why == "" && s.changes[id].mixed && (id > goes[0] || id == goes[0] && !back) {
@@ -793,7 +800,7 @@ func (w *rules) plan(s *ruleSession, p string, to ruleSet, q ruleRequest) *ruleP
 	for _, id := range comes {
 		rp.pure = rp.pure && !s.changes[id].mixed
 	}
-	if rp.text == rp.found {
+	if rp.text == rp.found && !(isMade && why == "mixed") { // which a turn has made of what others did
 		return rp
 	}
 	rp.why = why

@@ -477,9 +477,8 @@ func (st *storyTeller) both(q ruleRequest, do func(preview bool) (*RestoreResult
 		st.fail("a preview of %s changed %q", st.steps[len(st.steps)-1], d)
 	}
 	r, err := do(false)
-	if st.ends = false; q.conflict == string(rollback.ConflictMarkers) {
-		st.resolve(r)
-	}
+	st.ends = false
+	st.resolve(r, q.conflict == string(rollback.ConflictMarkers))
 	lists := q.policy != "overwrite" && (!q.exact || q.policy != "") && q.verb != "undo" && q.verb != "redo"
 	if a, b := storyAnswer(ahead, aheadErr, true), storyAnswer(r, err, true); a != b {
 		st.fail("%s: the preview said %s, the deed %s", st.steps[len(st.steps)-1], a, b)
@@ -503,8 +502,8 @@ func (st *storyTeller) both(q ruleRequest, do func(preview bool) (*RestoreResult
 }
 
 // resolve has the user take what was there where there are markers, which only the files that
-// a restore lists have.
-func (st *storyTeller) resolve(r *RestoreResult) {
+// a restore lists have, if it wrote them: else it may have brought those of an earlier one back.
+func (st *storyTeller) resolve(r *RestoreResult, wrote bool) {
 	st.Helper()
 	for p, text := range st.readReal() {
 		now := text
@@ -524,7 +523,7 @@ func (st *storyTeller) resolve(r *RestoreResult) {
 			continue
 		}
 		is := func(c Conflict) bool { return c.Path == p }
-		if r == nil || !slices.ContainsFunc(r.Conflicts, is) {
+		if wrote && (r == nil || !slices.ContainsFunc(r.Conflicts, is)) {
 			st.fail("%s has markers, and no conflict is listed", p)
 		}
 		st.real.write(p, now)
@@ -1788,6 +1787,33 @@ var stories = []story{
 				st.revert("s", nil, 0)
 				st.want("p", "0000")
 			}
+		}},
+	{name: "already gone", why: "what a turn has taken away of others comes, though the file is as it is to be",
+		real: true, merge: true, ways: 4, tell: func(st *storyTeller, way int) {
+			st.turn("s", func() { st.put("q", storyText("AAAA")); st.line("p", 1, "A") })
+			if way%2 == 0 {
+				st.line("q", 2, "u")
+				st.line("p", 2, "u")
+			} else {
+				st.turn("s", func() { st.line("q", 2, "u"); st.line("p", 2, "u") })
+			}
+			st.turn("s", func() { st.put("q", ruleNone); st.put("p", storyText("0000")) })
+			last := len(st.rules.sessions["s"].turns) - 1
+			if way < 2 {
+				st.revert("s", nil, 0, last)
+			} else {
+				st.restore("s", "start")
+			}
+			if way == 3 { // the turn that wrote it goes, too
+				st.want("p", "0000", "q", "-")
+				return
+			}
+			st.wantAnswer("left", "q")
+			st.want("p", "0u00", "q", "-")
+			st.undo("s")
+			st.want("p", "0000", "q", "-")
+			st.revert("s", nil, last)
+			st.want("p", "Au00", "q", "AuAA")
 		}},
 	{name: "expected unwritten", why: "what is already as it is to be is what is expected there then",
 		real: true, merge: true, tell: func(st *storyTeller, _ int) {

@@ -30,6 +30,7 @@ type Want struct {
 	Parent  bool   // a directory that is wanted only if something is to be put into it
 	Held    string // why it stays, unless the policy is to overwrite; "": it may change
 	Hidden  bool   // with Held: it stays even if it is as it is wanted, and is not dirty
+	Clash   bool   // with Held: it stays even if it is as it is wanted, and is dirty
 	Keep    string // why it stays as it is, whatever that is; "": it may change
 	Lost    string // why the store has not New's content; a file of the disk may have it still; "": it has
 	Merged  bool   // New is made of Old, which becomes it whatever the doubt
@@ -275,7 +276,7 @@ func (pl *planner) judge(i int) error {
 	it.Why, it.Dirty, it.Merged = "", false, false
 	isDir := it.Now != nil && it.Now.Mode.IsDir()
 	switch {
-	case w.Held != "" && pl.policy != rollback.Overwrite && (w.Hidden || !same(it.Now, it.New)):
+	case w.Held != "" && pl.policy != rollback.Overwrite && (w.Hidden || w.Clash || !same(it.Now, it.New)):
 		it.Do, it.Why, it.Dirty = rollback.Skipped, w.Held, !w.Hidden
 		return nil
 	case same(it.Now, it.New):
