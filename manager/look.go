@@ -276,18 +276,19 @@ func (m *FileSnapshotManager) found(ctx context.Context, o *look, kind string) e
 	if o.last != nil && o.last.State() == o.state {
 		return nil
 	}
-	if len(o.windows) == 0 && o.last != nil {
+	r := &record{Snapshot: &store.Snapshot{Kind: kind}}
+	r.Facts.Windows = o.windows
+	isOffline, isNobodys := len(o.windows) == 0, slices.Equal(o.windows, []string{history.Nobody})
+	if o.last != nil && (isOffline || isNobodys) {
 		diff, err := m.diff(ctx, o.last.State(), o.state)
 		diff.Unknown, err = lost(err)
 		if err != nil {
 			return err
 		}
-		o.result.Offline = diff.orNil()
-	}
-	r := &record{Snapshot: &store.Snapshot{Kind: kind}}
-	r.Facts.Windows = o.windows
-	if d := o.result.Offline; d != nil {
-		r.Facts.Counts, r.Facts.Unknown = d.counts(), d.Unknown
+		if isOffline {
+			o.result.Offline = diff.orNil()
+		}
+		r.Facts.Counts, r.Facts.Unknown = diff.counts(), diff.Unknown
 	}
 	if o.last != nil {
 		r.Base = o.last.State()

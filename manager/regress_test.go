@@ -641,7 +641,7 @@ func TestLostRecords(t *testing.T) {
 		if _, err := m.Sessions(t.Context(), false); err != nil {
 			t.Errorf("record %d lost: Sessions: %v", lost, err)
 		}
-		steps := 0
+		steps, unknown := 0, 0
 		for mo, err := range m.Timeline(t.Context()) {
 			if err != nil {
 				t.Errorf("record %d lost: Timeline: %v", lost, err)
@@ -650,6 +650,16 @@ func TestLostRecords(t *testing.T) {
 			if mo.Kind == history.KindStep {
 				steps++
 			}
+			if mo.Kind == "unknown" {
+				unknown++
+				own, _, err := mo.Changes(t.Context())
+				if err != nil || mo.Added != 1 || len(own.Added) != 1 || own.Added[0] != "c" {
+					t.Errorf("record %d lost: of unknown origin are %+v, counted %d, %v", lost, own, mo.Added, err)
+				}
+			}
+		}
+		if isNewest := lost == 4; isNewest != (unknown == 1) {
+			t.Errorf("record %d lost: %d moments of what nobody knows", lost, unknown)
 		}
 		if want := map[int]int{0: 4, 1: 3, 2: 3, 3: 4, 4: 3}[lost]; steps != want {
 			t.Errorf("record %d lost: %d steps, want %d", lost, steps, want)

@@ -22,7 +22,8 @@ type Moment struct {
 	EntryID   string // of a turn or a start; "": not known
 	TurnIndex int    // of a turn; -1 of the others
 	// "step", "empty" for a turn that changed nothing, "start", "fork", "restore", "undo",
-	// "redo", or "base" for what no turn did
+	// "redo", "base" for what no turn did, or "unknown" for what was found where the
+	// store has lost what was recorded last
 	Kind        string
 	Added       int // paths that it added
 	Modified    int // and so on
@@ -221,7 +222,7 @@ func (tl *timeline) own(ctx context.Context, r *record) error {
 			return nil
 		}
 		return tl.say(mo)
-	case r.IsOffline():
+	case r.IsOffline() || r.IsOfNobody():
 		return tl.say(m.momentOf(r))
 	}
 	return nil
@@ -560,7 +561,7 @@ func (tl *timeline) offline(ctx context.Context, after, newer *record) error {
 		if err != nil || r.Seq <= after.Seq {
 			return err
 		}
-		if r.Seq < newer.Seq && r.IsOffline() {
+		if r.Seq < newer.Seq && (r.IsOffline() || r.IsOfNobody()) {
 			if err := tl.say(tl.l.m.momentOf(r)); err != nil {
 				return err
 			}
@@ -578,6 +579,9 @@ func (m *FileSnapshotManager) momentOf(r *record) *Moment {
 		Agent: r.Facts.Agent, Model: r.Facts.Model, Interrupted: r.Facts.Interrupted, GoesOn: r.Facts.GoesOn,
 		Partial: r.Facts.Partial,
 		Tree:    r.Tree}
+	if r.IsOfNobody() {
+		mo.Kind = "unknown"
+	}
 	mo.count(r.Facts.Counts)
 	if r.Seq != 0 {
 		mo.Snapshot = r.Snapshot

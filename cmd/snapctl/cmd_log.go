@@ -57,8 +57,11 @@ func (f *logFlags) wants(mo *manager.Moment) bool {
 		at, label, session = s.Time, s.Label, s.Session
 	}
 	by := []string{mo.Agent, cmp.Or(mo.ForkedFrom, session)}
-	if mo.Kind == "base" {
+	switch mo.Kind {
+	case "base":
 		by = []string{"user", "you"}
+	case "unknown":
+		by = nil
 	}
 	byAuthor := f.author != nil && slices.ContainsFunc(by, func(who string) bool {
 		return who != "" && f.author.MatchString(who)

@@ -247,6 +247,8 @@ func whatIs(t *manager.TurnDiff) string {
 		return "what the " + t.Kind + " changed"
 	case t.Kind == "base" && (len(t.Changes) == 0 || t.Changes[0].Owner == manager.Offline):
 		return "changed offline"
+	case t.Kind == "unknown":
+		return "found where a record is lost, so it is not known whose it is"
 	}
 	return "found while a turn ran"
 }

@@ -92,7 +92,7 @@ func signOf(mo *manager.Moment) string {
 		return signPart
 	case mo.TurnIndex >= 0:
 		return signTurn
-	case mo.Kind == "base":
+	case mo.Kind == "base" || mo.Kind == "unknown":
 		return signUser
 	case mo.Kind == "start" || mo.Kind == "fork":
 		return signStart

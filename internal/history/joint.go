@@ -114,6 +114,14 @@ func (r *Record) IsOffline() bool {
 		(r.Facts.Counts != [3]int{} || r.Facts.Unknown != "")
 }
 
+// IsOfNobody reports whether a record is of changes of which nobody knows who made them: what
+// was recorded then is lost.
+func (r *Record) IsOfNobody() bool {
+	windows := r.Facts.Windows
+	return (r.Kind == KindBase || r.Kind == KindIntent) && len(windows) == 1 && windows[0] == Nobody &&
+		(r.Facts.Counts != [3]int{} || r.Facts.Unknown != "")
+}
+
 // Lists returns the lists of undo and redo after a restore, empty ones after none.
 func (r *Record) Lists() (undo, redo BackList) {
 	if r == nil {
