@@ -782,6 +782,9 @@ func (p *place) printRestore(ctx context.Context, r *manager.RestoreResult, err 
 		return nil
 	case r.Snapshot == nil || back == "":
 		a.note("%s", summary)
+		if r.Undoes == nil && back == "undo" {
+			p.noteOlder(ctx)
+		}
 	default:
 		a.note("%s; 'snapctl %s' takes it back", summary, back)
 	}
@@ -789,6 +792,20 @@ func (p *place) printRestore(ctx context.Context, r *manager.RestoreResult, err 
 		return &failure{code: exitPart}
 	}
 	return nil
+}
+
+// noteOlder says, behind a restore that has changed nothing, what undo takes back in its place.
+func (p *place) noteOlder(ctx context.Context) {
+	next, err := inside.Of(p.m).NextBack(ctx, false)
+	if err != nil {
+		return
+	}
+	for _, older := range next {
+		if !p.chosen || older.Session == p.m.Session() {
+			p.app.note("nothing was changed, so 'snapctl undo' takes back the restore before, of %s", clock(older.Time))
+			return
+		}
+	}
 }
 
 // noteBeside says what is to be known of a restore beside its paths, and returns what it did
