@@ -268,12 +268,8 @@ func (a *app) remotePushCommand() *cobra.Command {
 		Short: "Put what is recorded into a remote",
 		Args:  args(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx := cmd.Context()
-			if timeout > 0 {
-				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeout(ctx, timeout)
-				defer cancel()
-			}
+			ctx, cancel := within(cmd.Context(), timeout)
+			defer cancel()
 			return a.remotePush(ctx, args, all)
 		},
 	}
@@ -283,6 +279,21 @@ func (a *app) remotePushCommand() *cobra.Command {
 	return c
 }
 
+// within returns a context that ends after a time; 0: only with ctx.
+func within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	if d <= 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeoutCause(ctx, d, lateError(d))
+}
+
+// A lateError says that something was not done within the time that the user has said.
+type lateError time.Duration
+
+func (e lateError) Error() string { return fmt.Sprintf("not done within %v", time.Duration(e)) }
+
+func (lateError) Unwrap() error { return context.DeadlineExceeded }
+
 func (a *app) remoteWaitCommand() *cobra.Command {
 	var timeout time.Duration
 	c := &cobra.Command{
@@ -290,10 +301,7 @@ func (a *app) remoteWaitCommand() *cobra.Command {
 		Short: "End when all that is recorded is in the remotes",
 		Args:  args(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := cmd.Context(), func() {}
-			if timeout > 0 {
-				ctx, cancel = context.WithTimeout(ctx, timeout)
-			}
+			ctx, cancel := within(cmd.Context(), timeout)
 			defer cancel()
 			return a.withRemotes(ctx, func(p *place) error {
 				list, err := exchange.List(p.store.FS())

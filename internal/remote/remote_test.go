@@ -110,6 +110,14 @@ func TestSureOnce(t *testing.T) {
 	})
 }
 
+// hangs is a Backend that does not answer a Delete.
+type hangs struct{ remote.Backend }
+
+func (hangs) Delete(ctx context.Context, key string) error {
+	<-ctx.Done()
+	return fmt.Errorf("delete %s: %w", key, ctx.Err())
+}
+
 // TestSureEnds shows that what is refused is not asked again, and that patience has an end.
 func TestSureEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -129,8 +137,19 @@ func TestSureEnds(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := b.Create(ctx, "a", nil); !errors.Is(err, context.DeadlineExceeded) {
+		err = b.Create(ctx, "a", nil)
+		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, remotetest.ErrLost) {
 			t.Errorf("Create within a second: %v", err)
+		}
+		if err := b.Create(ctx, "a", nil); !errors.Is(err, context.DeadlineExceeded) ||
+			!strings.HasSuffix(err.Error(), " (before: connection reset by peer)") {
+			t.Errorf("Create when the time has come already: %v", err)
+		}
+		hung := remote.NewSure(hangs{faulty}, time.Minute)
+		late, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := hung.Delete(late, "a"); err.Error() != "context deadline exceeded (before: no answer)" {
+			t.Errorf("Delete without any answer: %v", err)
 		}
 		faulty.Lose, faulty.Stop = 0, 1
 		before := faulty.Requests

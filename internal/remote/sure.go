@@ -53,16 +53,23 @@ func (s *Sure) Retries() (int, error) {
 	return s.retries, s.last
 }
 
+// errNoAnswer is what there was of a request before it was given up.
+var errNoAnswer = errors.New("no answer")
+
 // until calls try until its error leaves nothing open, or patience ends.
 func (s *Sure) until(ctx context.Context, try func() error) error {
 	pause, left := 50*time.Millisecond, s.patience
+	before := errNoAnswer
 	for {
 		err := try()
 		if !IsUnsure(err) {
 			return err
 		}
+		if ctx.Err() == nil || !errors.Is(err, ctx.Err()) {
+			before = err
+		}
 		if cause := context.Cause(ctx); cause != nil {
-			return fmt.Errorf("%w (before: %w)", cause, err)
+			return fmt.Errorf("%w (before: %w)", cause, before)
 		}
 		if left <= 0 {
 			return fmt.Errorf("not known whether it was done, after %v: %w", s.patience, err)
@@ -74,7 +81,7 @@ func (s *Sure) until(ctx context.Context, try func() error) error {
 		d := min(pause/2+rand.N(pause/2), left)
 		left -= d
 		if werr := s.wait(ctx, d); werr != nil {
-			return fmt.Errorf("%w (before: %w)", werr, err)
+			return fmt.Errorf("%w (before: %w)", werr, before)
 		}
 		pause = min(2*pause, 10*time.Second)
 	}
