@@ -549,3 +549,86 @@ func TestRequests(t *testing.T) {
 		t.Logf("a prune of %d lines asks %d times", sessions, n)
 	}
 }
+
+var writers = flag.Int("writers", 10, "how many write beside one prune, of whose pushes the requests are counted")
+
+// TestWritersBesidePrune has many push a turn while one prunes, some at each step of that. A prune delays none: each
+// push asks as often as without one, or puts its entry once more.
+func TestWritersBesidePrune(t *testing.T) {
+	mem := remotetest.NewMem()
+	type writer struct {
+		*machine
+		session string
+		count   *remotetest.Faulty
+		repo    *lines.Repo
+	}
+	push := func(w *writer) int {
+		t.Helper()
+		before := w.count.Requests
+		if err := w.withStore(func(s *cas.Store, _ *places.Location) error {
+			_, err := (&Pusher{Store: s, Repo: w.repo, Name: "team"}).Push(t.Context())
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return w.count.Requests - before
+	}
+	turn := func(w *writer, text string) int {
+		w.turn(w.session, "", func() { w.write("f", text) })
+		return push(w)
+	}
+	var list []*writer
+	for i := range *writers {
+		w := &writer{machine: hasAdded(t), session: fmt.Sprint("s", i), count: remotetest.NewFaulty(mem, 1)}
+		var err error
+		if w.repo, err = openRepo(t.Context(), w.count); err != nil {
+			t.Fatal(err)
+		}
+		turn(w, "first")
+		if n := turn(w, "second"); n != 2 {
+			t.Errorf("writer %d asks %d times for a turn", i, n)
+		}
+		list = append(list, w)
+	}
+	gone := newMachine(t)
+	gone.turn("gone", "", func() { gone.write("big", noise(rand.New(rand.NewPCG(1, 3)), 9<<20)) })
+	gone.mustPush(mem)
+
+	asked := make(map[string]map[int]int) // by step: how often a push has asked → how many have
+	next, steps := 0, 5
+	r, err := prune(t, mem, &PruneOptions{Sessions: []string{"gone"}}, func(step string) error {
+		if asked[step] != nil { // removing comes again and again
+			return nil
+		}
+		asked[step] = make(map[int]int)
+		for ; next < len(list)*(len(asked))/steps; next++ {
+			n := turn(list[next], "beside "+step)
+			if asked[step][n]++; n > 8 {
+				t.Errorf("%s: writer %d asks %d times", step, next, n)
+			}
+		}
+		return nil
+	})
+	if err != nil || r.Lines != 1 {
+		t.Fatalf("prune: %+v, %v", r, err)
+	}
+	if next < len(list) {
+		t.Errorf("%d of %d have written", next, len(list))
+	}
+	after := make(map[int]int)
+	for i, w := range list {
+		after[turn(w, "behind it")]++
+		if n := turn(w, "last"); n != 2 {
+			t.Errorf("writer %d asks %d times for a turn when the prune is over", i, n)
+		}
+	}
+	t.Logf("%d writers; how often a push has asked beside a prune, at its steps: %v; the first behind it: %v",
+		len(list), asked, after)
+	checkRemote(t, list[0].machine, mem)
+	for _, w := range list {
+		b := newMachine(t)
+		session := w.session
+		b.mustClone(mem, &session)
+		sameHistory(t, w.machine, b, w.session)
+	}
+}
