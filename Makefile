@@ -76,13 +76,18 @@ fuzz: ## every fuzz target for T=30s
 	  done; \
 	done
 
-.PHONY: crash
+.PHONY: explore
 explore: ## the protocol of remotes: all worlds, RUNS=100 random histories, 1,000 turns through faults
 	go test -timeout 120m -run 'TestProtocol' ./internal/remote/lines -explore
 	$(DISK) go test -timeout 60m -run 'TestPruneBeside' ./internal/exchange -beside $(or $(RUNS),100)
 	go test -timeout 60m -run 'TestFaults' ./cmd/snapctl/internal/s3 -turns 250 -late 30s
 	$(DISK) go test -timeout 60m -run 'TestRepairThere' ./internal/exchange -bytes
 
+.PHONY: remote
+remote: ## a remote on MinIO of four processes, some of which are killed in the middle of pushes; builds it first, a quarter of an hour, once; Linux
+	$(DISK) go test -count=1 -timeout 60m -run 'TestMinio' ./cmd/snapctl -v -minio
+
+.PHONY: crash
 crash: ## long fault loops: kill -9 in ROUNDS=200 rounds, 10,000 runs
 	$(DISK) go test -timeout 60m -run 'Kill|Crash|Many|Interrupt$$' ./internal/cas ./manager ./cmd/snapctl -crash.rounds $(ROUNDS) -seed $(SEED)
 	$(DISK) go test -timeout 60m -run 'Model' ./manager -runs 300 -seed $(SEED)

@@ -139,6 +139,10 @@ func remoteError(name string, err error) error {
 	if _, ok := errors.AsType[*lines.DamageError](err); ok {
 		return &failure{exitDamage, wrapped, "'snapctl remote check' lists all that is damaged"}
 	}
+	if errors.Is(err, remote.ErrNoKey) { // it was listed, or is named
+		return &failure{exitEnvironment, wrapped, "run the same command again: a machine of the place that has just " +
+			"come back may not show all yet; if it stays so, 'snapctl remote check' lists what is missing"}
+	}
 	if remote.IsUnsure(err) && !errors.Is(err, context.Canceled) {
 		return &failure{exitEnvironment, wrapped, ""}
 	}

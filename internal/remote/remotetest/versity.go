@@ -107,8 +107,10 @@ func (s *Server) Kill() {
 }
 
 // Env are the environment variables by which a program finds the server.
-func (s *Server) Env() []string {
-	return []string{"AWS_ENDPOINT_URL=" + s.URL, "AWS_ACCESS_KEY_ID=" + AccessKey,
+func (s *Server) Env() []string { return env(s.URL) }
+
+func env(url string) []string {
+	return []string{"AWS_ENDPOINT_URL=" + url, "AWS_ACCESS_KEY_ID=" + AccessKey,
 		"AWS_SECRET_ACCESS_KEY=" + SecretKey, "AWS_REGION=us-east-1"}
 }
 
