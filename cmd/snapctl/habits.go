@@ -66,5 +66,6 @@ const (
 	hintLog    = "'snapctl log' lists the turns, 'snapctl sessions' the conversations"
 	hintPrune  = "'snapctl du' says what takes the room, 'snapctl prune' drops old snapshots"
 	hintScreen = "'snapctl pick' shows turns in the terminal, 'snapctl timeline --open' in a browser"
-	hintShare  = "'snapctl remote push' and 'snapctl remote pull' share sessions with other machines, 'snapctl clone' begins"
+	hintShare  = "'snapctl remote push' and 'snapctl remote pull' share sessions with other machines, " +
+		"'snapctl clone' begins"
 )
