@@ -59,6 +59,28 @@ func TestGivenUpComesBack(t *testing.T) {
 	b.expectFiles(files{"p": "B\n-\nD\n-\n3\n", "q": "Q\n"})
 }
 
+// A file that goes with two turns, and has lines of somebody else, which the second one has
+// deleted, stays away: who deleted it is said, and taken back alone that brings the file.
+func TestConflictOfDeleted(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	b.initialize(m)
+	b.turn(m, func() { b.write("p", revertText) })
+	b.replace("p", "1", "u")
+	was := b.files()["p"]
+	b.turn(m, func() { b.remove("p") })
+	r, err := m.Revert(t.Context(), &RevertOptions{Turns: []string{"0", "1"}})
+	const want = "conflict: turn 0 made it, and you changed it, and turn 1 deleted it, which 'revert' takes back alone"
+	if err != nil || len(r.Conflicts) != 1 || len(r.Items) != 1 || r.Items[0].Why != want || r.Snapshot != nil {
+		t.Fatalf("%+v, %v; want %q", r, err, want)
+	}
+	b.expectFiles(files{})
+	if r, err := m.Revert(t.Context(), &RevertOptions{Turns: []string{"1"}}); err != nil || !r.IsComplete() {
+		t.Errorf("%+v, %v", r, err)
+	}
+	b.expectFiles(files{"p": was})
+}
+
 // What is in the way of a revert is named: turns of this session and of others, the user,
 // and of turns only those that touch the same lines.
 func TestBlockedBy(t *testing.T) {

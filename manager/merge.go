@@ -100,6 +100,9 @@ func (x *restore) mergeAll(
 				err = x.merge(ctx, a, w, it, steps)
 			}
 		}
+		if c := a.clashes[w.Path]; isSo && c != nil && it.Now == nil {
+			c.note = fmt.Sprintf(", and %s deleted it, which 'revert' takes back alone", steps[0].Whose())
+		}
 		// What is noted as missed is fetched, with what others need.
 		if err != nil && (!cas.IsPromised(err) || anyAbsent(ctx) == nil) {
 			return false, fmt.Errorf("merge %q: %w", it.Path, err)

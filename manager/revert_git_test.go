@@ -254,9 +254,12 @@ func TestRevertAgreesWithGit(t *testing.T) {
 		}
 		was := d.files()
 		r, err := d.m.Revert(t.Context(), opts)
-		if errors.Is(err, ErrChangedNothing) {
+		switch {
+		case errors.Is(err, ErrChangedNothing):
 			continue
-		} else if err != nil {
+		case errors.Is(err, ErrNothing): // the files are as they are to be
+			r = newRestoreResult()
+		case err != nil:
 			t.Fatal(err)
 		}
 		is, repository := d.files(), d.commits()

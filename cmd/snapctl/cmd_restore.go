@@ -849,6 +849,7 @@ func summaryOf(r *manager.RestoreResult) (summary string, dirty int) {
 		case it.Do != rollback.Skipped:
 		case slices.ContainsFunc(r.Conflicts, func(c manager.Conflict) bool { return c.Path == it.Path }):
 			inConflict++
+		case it.Now != nil && it.Now.Mode.IsDir() && it.New != nil: // it holds what stays
 		case it.Dirty:
 			dirty++
 		}
