@@ -193,8 +193,12 @@ func tryBare(t *testing.T, dir string) {
 }
 
 func tryARM(t *testing.T, dir string) {
-	need(t, "qemu-aarch64")
-	takeBack(t, t.TempDir(), "qemu-aarch64", filepath.Join(dir, "bin/linux_arm64/snapctl"))
+	qemu := "qemu-aarch64"
+	if _, err := exec.LookPath(qemu); err != nil {
+		qemu += "-static" // Debian has one or the other
+		need(t, qemu)
+	}
+	takeBack(t, t.TempDir(), qemu, filepath.Join(dir, "bin/linux_arm64/snapctl"))
 }
 
 func tryWindows(t *testing.T, dir string) {
