@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	"github.com/boocode/filestore/internal/cas"
@@ -72,12 +73,15 @@ func DialWithin(ctx context.Context, storeDir string, patience time.Duration) (n
 }
 
 // WithPath calls fn with a path of the socket that is short enough: a socket's
-// may have some 100 bytes only.
+// may have some 100 bytes only. Where there is none the error matches [fs.ErrNotExist].
 func WithPath(storeDir string, fn func(path string) error) error {
 	const maxPath = 100
 	path := filepath.Join(storeDir, SocketName)
 	if len(path) <= maxPath {
 		return fn(path)
+	}
+	if runtime.GOOS != "linux" {
+		return fmt.Errorf("%q: the path of a socket may have %d bytes here: %w", path, maxPath, fs.ErrNotExist)
 	}
 	dir, err := os.Open(storeDir)
 	if err != nil {

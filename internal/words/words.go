@@ -4,6 +4,7 @@ package words
 import (
 	"fmt"
 	"iter"
+	"os"
 	"strconv"
 	"strings"
 	"unicode"
@@ -16,10 +17,10 @@ import (
 // character, a double quote, a backslash, a byte that is not UTF-8, and a
 // character that cannot be seen and moves or hides what stands around it, such as
 // U+202E. git, with core.quotePath off, differs in the last two. What reads git's
-// names reads these.
+// names reads these. On Windows a backslash is what paths are made of, and stays.
 func Quote(name string) string {
-	for _, isPlain := range characters(name) {
-		if !isPlain {
+	for char, isPlain := range characters(name) {
+		if !isPlain && (char != `\` || os.PathSeparator != '\\') {
 			return Quoted(name)
 		}
 	}
