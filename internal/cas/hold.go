@@ -169,8 +169,9 @@ func (h *Held) Remove() error {
 	if err == nil {
 		err = h.stores.SyncDir(".")
 	}
-	if err == nil {
-		err = removeAll(h.stores, name)
+	if err == nil && removeAll(h.stores, name) != nil {
+		// What is open may keep its name, on Windows, and so the lock the directory that it is in.
+		err = errors.Join(h.lock.Close(), removeAll(h.stores, name))
 	}
 	if err != nil {
 		return fmt.Errorf("remove store %s: %w", h.name, err)

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/boocode/filestore/internal/cas/layout"
@@ -201,6 +203,60 @@ func TestRemoveFaults(t *testing.T) {
 		if !fault.Fired() {
 			break
 		}
+	}
+}
+
+// keptNames is a disk on which a directory stays as long as a file in it is open, as on Windows.
+type keptNames struct {
+	vfs.FS
+	open int
+}
+
+func (k *keptNames) OpenFile(name string, flag int, perm fs.FileMode) (vfs.File, error) {
+	f, err := k.FS.OpenFile(name, flag, perm)
+	if err == nil {
+		k.open++
+		f = &keptFile{f, k}
+	}
+	return f, err
+}
+
+func (k *keptNames) Remove(name string) error {
+	if k.open > 0 && path.Base(name) == "locks" {
+		return &fs.PathError{Op: "remove", Path: name, Err: syscall.ENOTEMPTY}
+	}
+	return k.FS.Remove(name)
+}
+
+type keptFile struct {
+	vfs.File
+	of *keptNames
+}
+
+func (f *keptFile) Close() error {
+	f.of.open--
+	return f.File.Close()
+}
+
+// Who removes a store gives its lock back where the store cannot go before.
+func TestRemoveWhereNamesStay(t *testing.T) {
+	base := t.TempDir()
+	s, err := Open(t.Context(), filepath.Join(base, "a"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	h, err := Hold(t.Context(), &keptNames{FS: vfs.OS(base)}, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Remove(); err != nil {
+		t.Error(err)
+	}
+	if names, err := os.ReadDir(base); err != nil || len(names) > 0 {
+		t.Errorf("left %v, %v", names, err)
 	}
 }
 
