@@ -436,7 +436,7 @@ func (m *FileSnapshotManager) lookInTurn(ctx context.Context, what string,
 	case !m.isOurs(t):
 		return nil, m.notOurs(t)
 	case !t.ToolWindows:
-		return nil, errors.New("the turn was opened without tool windows")
+		return nil, history.ErrNoWindows
 	}
 	return nil, fn(o, t)
 }

@@ -85,7 +85,7 @@ type Item struct {
 	Dirty bool        // it is not what was expected
 	Now   *tree.Entry // what is there; nil: nothing
 	New   *tree.Entry // what is wanted; nil: nothing
-	Note  string      // what could not be kept of a file that was replaced, and what goes with one that is named
+	Note  string      // what could not be kept of a file, or goes with one that is named
 
 	// Of what is restored or deleted: New is what is there without, or with, the changes
 	// that go and come, so that what others have changed in a file stays.

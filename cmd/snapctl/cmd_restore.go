@@ -802,7 +802,8 @@ func (p *place) noteOlder(ctx context.Context) {
 	}
 	for _, older := range next {
 		if !p.chosen || older.Session == p.m.Session() {
-			p.app.note("nothing was changed, so 'snapctl undo' takes back the restore before, of %s", clock(older.Time))
+			p.app.note("nothing was changed, so 'snapctl undo' takes back the restore before, of %s",
+				clock(older.Time))
 			return
 		}
 	}

@@ -72,7 +72,8 @@ type Kind struct {
 var (
 	// BadRequest: it is no JSON, or a field is missing or of the wrong kind.
 	BadRequest = &Kind{Code: "bad_request", Exit: Usage, Status: badRequest,
-		Advice: "Correct the arguments and call again."}
+		Advice: "Correct the arguments and call again.",
+		is:     func(err error) bool { return errors.Is(err, history.ErrNoWindows) }}
 	BadCommand = &Kind{Code: "bad_command", Exit: Usage, Status: notFound} // there is none of that name
 	// DuplicateID: a request under this ID is being answered.
 	DuplicateID = &Kind{Code: "duplicate_id", Exit: Environment, Status: conflict}

@@ -12,3 +12,7 @@ var (
 	// ErrAmbiguous: an abbreviation fits several.
 	ErrAmbiguous = errors.New("ambiguous")
 )
+
+// ErrNoWindows: a turn that was opened without tool windows has no tools. It is a mistake of the
+// caller's, and package manager has no name for it.
+var ErrNoWindows = errors.New("the turn was opened without toolWindows")

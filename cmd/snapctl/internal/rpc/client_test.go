@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"testing"
 
 	"github.com/boocode/filestore/client"
@@ -28,6 +29,25 @@ func (b *bench) dial() *client.Client {
 		<-done
 	})
 	return c
+}
+
+// TestToolWithoutWindows: a session without tool windows that tells of a tool is in the wrong.
+func TestToolWithoutWindows(t *testing.T) {
+	b := newBench(t)
+	s, _, err := b.dial().Open(t.Context(), &client.Initialize{CWD: b.dir, SessionID: "s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = s.OnTurnStart(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, verb := range []string{"tool_start", "tool_end"} {
+		err := s.Call(t.Context(), verb, map[string]any{"tool": "bash"}, nil)
+		e, ok := errors.AsType[*client.Error](err)
+		if !ok || e.Code != "bad_request" || !strings.Contains(err.Error(), "toolWindows") {
+			t.Errorf("%s: %v, want a bad_request that names toolWindows", verb, err)
+		}
+	}
 }
 
 // TestClient does what a runtime does that is written in Go.
