@@ -139,7 +139,7 @@ func (a *app) printSnapshot(r *manager.Result, left *leftOut, session string, to
 			words.Count(c.Files, "file"), words.Size(c.Bytes), words.Size(r.StoredBytes), seconds(took))
 	default:
 		fmt.Fprintf(a.out, "%s  %s, %s, %s stored (%s)\n", a.paint(asName, r.EntryID),
-			words.Count(c.Files, "file"), changeCount(r.Data), words.Size(r.StoredBytes), seconds(took))
+			words.Count(c.Files, "file"), changeCount(r), words.Size(r.StoredBytes), seconds(took))
 	}
 	switch s := left.news(); {
 	case s == "":
@@ -152,7 +152,8 @@ func (a *app) printSnapshot(r *manager.Result, left *leftOut, session string, to
 }
 
 // changeCount says how much a turn has changed: 3 changed, 1 contested.
-func changeCount(d *manager.StepSnapshotData) string {
+func changeCount(r *manager.Result) string {
+	d := r.Data
 	own, contested := cmp.Or(d.Diff, newDiff()), cmp.Or(d.Contested, newDiff())
 	s := nonZero([]amount{{len(own.Added) + len(own.Modified) + len(own.Deleted), "changed"},
 		{contested.Len(), "contested"}, {len(own.Captured), "captured"}, {len(own.Uncaptured), "uncaptured"}})
@@ -161,10 +162,12 @@ func changeCount(d *manager.StepSnapshotData) string {
 		return s + " as far as is known: " + own.Unknown
 	case own.Unknown != "":
 		return "the changes are not known: " + own.Unknown
-	case s == "":
-		return "nothing changed"
+	case s != "":
+		return s
+	case r.Tree != r.Since.State.Tree:
+		return "no change known to be this session's"
 	}
-	return s
+	return "nothing changed"
 }
 
 func newSnapshotAnswer(r *manager.Result, left *leftOut, session string) *snapshotAnswer {
