@@ -223,12 +223,16 @@ func (c *copier) copy(p *pack.Pack, list []pack.Entry) error {
 	if loc.Member == 0 {
 		return c.append(h, payload, nil)
 	}
-	g, err := p.ReadGroup(loc)
+	members, err := p.Members(loc, &h, payload)
 	if err != nil {
 		return err
 	}
-	if len(list) == len(g.Members) {
-		return c.append(h, payload, g.Members)
+	if len(list) == len(members) { // its checksum was right: nobody has to decode it
+		return c.append(h, payload, members)
+	}
+	g, err := p.ReadGroup(loc)
+	if err != nil {
+		return err
 	}
 	for _, e := range list {
 		if e.Member > len(g.Members) { // says an index

@@ -192,6 +192,20 @@ func (p *Pack) readGroup(loc Location, member int) (*Group, error) {
 	return g, nil
 }
 
+// Members returns what is in the group at a place, of which Read has returned the record.
+func (p *Pack) Members(loc Location, h *Header, payload []byte) (list []Member, err error) {
+	if err = ErrRecord; h.Kind == RecGroup {
+		list, err = h.table(payload)
+	}
+	if err == nil && loc.Member > len(list) {
+		err = fmt.Errorf("no member %d in a group of %d", loc.Member, len(list))
+	}
+	if err != nil {
+		return nil, p.corrupt(loc, err)
+	}
+	return list, nil
+}
+
 // ReadMembers reads what is in the group at a place without its bytes, and how long its
 // record is.
 func (p *Pack) ReadMembers(loc Location) (list []Member, size int64, err error) {
