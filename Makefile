@@ -87,6 +87,10 @@ explore: ## the protocol of remotes: all worlds, RUNS=100 random histories, 1,00
 remote: ## a remote on MinIO of four processes, some of which are killed in the middle of pushes; builds it first, a quarter of an hour, once; Linux
 	$(DISK) go test -count=1 -timeout 60m -run 'TestMinio' ./cmd/snapctl -v -minio
 
+.PHONY: remote-bench
+remote-bench: ## what a remote costs a turn, and pushes and clones of TREE=~/trees/linux, beside bare requests and restic
+	$(DISK) go test -count=1 -timeout 60m -run 'TestRemote.*Cost' ./cmd/snapctl -v -remote-turns 250 -remote-tree '$(or $(TREE),$(HOME)/trees/linux)'
+
 .PHONY: crash
 crash: ## long fault loops: kill -9 in ROUNDS=200 rounds, 10,000 runs
 	$(DISK) go test -timeout 60m -run 'Kill|Crash|Many|Interrupt$$' ./internal/cas ./manager ./cmd/snapctl -crash.rounds $(ROUNDS) -seed $(SEED)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/exchange"
+	"github.com/boocode/filestore/internal/remote/lines"
 )
 
 // A pusher puts what a store records into its remotes, behind the turns: no turn waits for
@@ -24,11 +25,24 @@ type pusher struct {
 	most  time.Duration // that a record waits while others come
 	again time.Duration // after a failure; doubled each time
 	last  time.Duration // for the rest, when the engine ends
+
+	open map[string]*openRemote // by name
 }
+
+// An openRemote is a remote that was opened: what that reads need not be read for each turn.
+type openRemote struct {
+	repo   *lines.Repo
+	config exchange.Config
+	at     time.Time
+}
+
+// maxOpen bounds how long a remote stays open: somebody may have put another in its place.
+const maxOpen = 10 * time.Minute
 
 func newPusher(a *app, s *cas.Store) *pusher {
 	return &pusher{app: a, s: s, log: a.log, every: 500 * time.Millisecond, quiet: 2 * time.Second,
-		most: 10 * time.Second, again: 5 * time.Second, last: 5 * time.Second}
+		most: 10 * time.Second, again: 5 * time.Second, last: 5 * time.Second,
+		open: make(map[string]*openRemote)}
 }
 
 // maxAgain bounds how long a remote that failed is left alone.
@@ -110,11 +124,18 @@ func (p *pusher) pushTo(ctx context.Context, c *exchange.Config) error {
 	if err != nil || w.Records == 0 {
 		return err
 	}
-	pl := &place{app: p.app, store: p.s}
-	repo, err := pl.openKnown(ctx, c)
-	if err != nil {
-		return errors.Join(err, exchange.NoteFailure(p.s.FS(), c.Name, err))
+	o := p.open[c.Name]
+	if o == nil || o.config != *c || time.Since(o.at) > maxOpen {
+		repo, err := (&place{app: p.app, store: p.s}).openKnown(ctx, c)
+		if err != nil {
+			return errors.Join(err, exchange.NoteFailure(p.s.FS(), c.Name, err))
+		}
+		o = &openRemote{repo, *c, time.Now()}
+		p.open[c.Name] = o
 	}
-	_, err = (&exchange.Pusher{Store: p.s, Repo: repo, Name: c.Name, NoLog: c.NoLog}).Push(ctx)
+	_, err = (&exchange.Pusher{Store: p.s, Repo: o.repo, Name: c.Name, NoLog: c.NoLog}).Push(ctx)
+	if err != nil {
+		delete(p.open, c.Name)
+	}
 	return err
 }

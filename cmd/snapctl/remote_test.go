@@ -144,6 +144,23 @@ func secretScan(t *testing.T, dir string) {
 	}
 }
 
+// openPusher returns what pushes from the store of a directory, as an engine does.
+func openPusher(u *remoteUser, dir string) *pusher {
+	u.t.Helper()
+	a := newApp(nil, nil, io.Discard, io.Discard, u.getenv())
+	a.log = slog.New(slog.DiscardHandler)
+	loc, err := places.Locate(filepath.Join(u.home, ".boo", "file-store"), dir)
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	s, err := cas.Open(u.t.Context(), loc.Dir, new(cas.Options))
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	u.t.Cleanup(func() { s.Close() })
+	return newPusher(a, s)
+}
+
 // TestPusher has what is recorded be put into a remote by itself, also behind a time in which the
 // remote was not there; and what was recorded last when the engine ends.
 func TestPusher(t *testing.T) {
@@ -174,18 +191,7 @@ func TestPusher(t *testing.T) {
 	step("one")
 	u.must(dir, "remote", "init", bucket)
 	u.must(dir, "remote", "add", "team", bucket)
-	a := newApp(nil, nil, io.Discard, io.Discard, func(k string) string { return map[string]string{"HOME": u.home}[k] })
-	a.log = slog.New(slog.DiscardHandler)
-	loc, err := places.Locate(filepath.Join(u.home, ".boo", "file-store"), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := cas.Open(t.Context(), loc.Dir, new(cas.Options))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	p := newPusher(a, s)
+	p := openPusher(u, dir)
 	p.every, p.quiet, p.most, p.again = 10*time.Millisecond, 50*time.Millisecond, time.Second, 50*time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})

@@ -100,6 +100,9 @@ func (s *Server) Start(t testing.TB) {
 	}
 }
 
+// PID is that of the process.
+func (s *Server) PID() int { return s.cmd.Process.Pid }
+
 // Kill kills the process.
 func (s *Server) Kill() {
 	s.cmd.Process.Kill()
