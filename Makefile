@@ -77,8 +77,8 @@ fuzz: ## every fuzz target for T=30s
 	done
 
 .PHONY: explore
-explore: ## the protocol of remotes: all worlds, RUNS=100 random histories, 1,000 turns through faults
-	go test -timeout 120m -run 'TestProtocol' ./internal/remote/lines -explore
+explore: ## the protocol of remotes: all worlds, each for EXPLORE=10m at most, RUNS=100 random histories, 1,000 turns through faults
+	go test -timeout 240m -run 'TestProtocol' ./internal/remote/lines -v -explore -explore.time $(or $(EXPLORE),10m)
 	$(DISK) go test -timeout 60m -run 'TestPruneBeside' ./internal/exchange -beside $(or $(RUNS),100)
 	go test -timeout 60m -run 'TestFaults' ./cmd/snapctl/internal/s3 -turns 250 -late 30s
 	$(DISK) go test -timeout 60m -run 'TestRepairThere' ./internal/exchange -bytes
