@@ -15,6 +15,7 @@ import (
 
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/merging"
+	"github.com/boocode/filestore/internal/retain"
 	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/patch"
 	"github.com/boocode/filestore/rollback"
@@ -79,6 +80,11 @@ func TestConflictOfDeleted(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	b.expectFiles(files{"p": was})
+	b.undo(m)
+	b.forget(m, &retain.ForgetOptions{Paths: []string{"p"}})
+	if r, err := m.Revert(t.Context(), &RevertOptions{Turns: []string{"0", "1"}}); !errors.Is(err, ErrNothing) {
+		t.Errorf("of what was forgotten: %+v, %v; want that nothing is left", r, err)
+	}
 }
 
 // What is in the way of a revert is named: turns of this session and of others, the user,

@@ -85,8 +85,8 @@ func (x *restore) mergeAll(
 			continue
 		}
 		steps, err := x.mergeSteps(ctx, a, x.tip, w)
-		if isSo && len(steps) > 0 && !trees.Same(it.Now, steps[0].Base) {
-			continue // an undo, or a restore, has
+		if isSo && !x.mayCome(ctx, it, steps, err) {
+			continue
 		}
 		if lost, ok := errors.AsType[*lostStep](err); ok {
 			a.clashes[w.Path] = &clash{want: w, disk: it.Now, Clash: &merging.Clash{Why: merging.WhyLost, IsWhole: true,
@@ -121,6 +121,24 @@ func (a *aim) mayBeMadeSo(it *rollback.Item) bool {
 	}
 	w := a.expected[it.Path]
 	return w != nil && !w.left.IsZero() && trees.Same(it.Now, w.Old) && (w.mixed || w.Keep == whyUntold)
+}
+
+// mayCome reports whether what is at a path that is as it is wanted was left so by the first of
+// steps, or the error of one is not that somebody has forgotten what it took away: nobody
+// wants that to come.
+func (x *restore) mayCome(ctx context.Context, it *rollback.Item, steps []merging.Step, err error) bool {
+	if err == nil && len(steps) > 0 {
+		if !trees.Same(it.Now, steps[0].Base) { // an undo, or a restore, has left it
+			return false
+		}
+		if trees.IsFile(steps[0].Theirs) {
+			_, err = x.Text(ctx, it.Path, it.Now, steps[0].Theirs)
+		}
+	}
+	if lost, ok := errors.AsType[*lostStep](err); ok {
+		err = lost.err
+	}
+	return !errors.Is(err, store.ErrForgotten)
 }
 
 // A lostStep is the error of mergeSteps where the store has lost what a step is made of,
