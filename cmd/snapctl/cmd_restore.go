@@ -767,7 +767,7 @@ func (p *place) printRestore(ctx context.Context, r *manager.RestoreResult, err 
 	} else {
 		p.printItems(ctx, r, f, func(it rollback.Item) bool { return !a.flags.quiet || isProblem(it) })
 	}
-	summary := a.noteBeside(r, f, back)
+	summary := p.noteBeside(ctx, r, f, back)
 	switch {
 	case r.Aborted && len(r.Conflicts) > 0:
 		return refuse("--on-conflict keep restores the rest", "nothing was changed: %s in conflict",
@@ -811,7 +811,8 @@ func (p *place) noteOlder(ctx context.Context) {
 
 // noteBeside says what is to be known of a restore beside its paths, and returns what it did
 // in one line.
-func (a *app) noteBeside(r *manager.RestoreResult, f *restoreFlags, back string) (summary string) {
+func (p *place) noteBeside(ctx context.Context, r *manager.RestoreResult, f *restoreFlags, back string) string {
+	a := p.app
 	for i, path := range r.NotCaptured {
 		if i == 10 {
 			a.note("and %s more", words.Comma(len(r.NotCaptured)-i))
@@ -822,7 +823,7 @@ func (a *app) noteBeside(r *manager.RestoreResult, f *restoreFlags, back string)
 	for i := range r.Passed {
 		a.notePassed(&r.Passed[i])
 	}
-	a.noteConflicts(r, f)
+	p.noteConflicts(ctx, r, f)
 	summary, dirty := summaryOf(r)
 	if r.Undoes != nil && dirty > 0 && !r.Aborted {
 		verb := map[string]string{"redo": "undo", "undo": "redo"}[back]
@@ -878,10 +879,19 @@ func summaryOf(r *manager.RestoreResult) (summary string, dirty int) {
 }
 
 // noteConflicts says what takes back what is in conflict, and how else it can be settled.
-func (a *app) noteConflicts(r *manager.RestoreResult, f *restoreFlags) {
-	hasMarkers := f.onConflict == rollback.ConflictMarkers && !r.Preview && !r.Aborted
+func (p *place) noteConflicts(ctx context.Context, r *manager.RestoreResult, f *restoreFlags) {
+	a := p.app
+	isDone := !r.Preview && !r.Aborted
+	hasMarkers := f.onConflict == rollback.ConflictMarkers && isDone
 	var lines, whole, blocked, doubtful []string // paths
 	var with []string                            // turns in their way
+	turns := f.turns
+	if turns == nil && len(r.TurnsPutBack) == 0 {
+		turns = turnNames(r.TurnsTakenBack)
+	}
+	if isDone && r.Snapshot != nil && len(turns) > 0 {
+		turns = p.turnsLeft(ctx, r, turns)
+	}
 	for _, c := range r.Conflicts {
 		switch c.Why {
 		case "lines":
@@ -909,11 +919,7 @@ func (a *app) noteConflicts(r *manager.RestoreResult, f *restoreFlags) {
 			whose = "their"
 		}
 		a.note("to take back %s together with the turns in %s way: %s", firstPaths(blocked, 3), whose,
-			a.revertCommandLine(slices.Concat(f.turns, slices.Compact(with)), "", f.paths))
-	}
-	turns := f.turns
-	if turns == nil && len(r.TurnsPutBack) == 0 {
-		turns = turnNames(r.TurnsTakenBack)
+			a.revertCommandLine(slices.Concat(turns, slices.Compact(with)), "", f.paths))
 	}
 	switch {
 	case r.Aborted:
@@ -928,6 +934,33 @@ func (a *app) noteConflicts(r *manager.RestoreResult, f *restoreFlags) {
 		a.note("to choose by hand between both sides: %s; to overwrite what came since: --on-conflict theirs",
 			a.revertCommandLine(turns, hunksFlag(f.hunks)+" --on-conflict markers", f.paths))
 	}
+}
+
+// turnsLeft returns the turns of a restore that is done of which something is in still: it refuses
+// the others. all are those that it was asked for, which it returns if that cannot be found out.
+func (p *place) turnsLeft(ctx context.Context, r *manager.RestoreResult, all []string) []string {
+	asked := r.TurnsTakenBack
+	var left []int
+	for mo, err := range p.m.Timeline(ctx) {
+		if err != nil {
+			return all
+		}
+		if mo.Snapshot != nil && mo.Snapshot.Seq == r.Snapshot.Seq && len(mo.Reverts) > 0 {
+			asked = mo.Reverts
+		}
+		isIn := mo.TakenBack == nil || len(mo.But) > 0
+		if slices.Contains(asked, mo.TurnIndex) && isIn && !slices.Contains(left, mo.TurnIndex) {
+			left = append(left, mo.TurnIndex)
+		}
+		if len(asked) > 0 && mo.TurnIndex >= 0 && mo.TurnIndex < slices.Min(asked) {
+			break
+		}
+	}
+	if len(left) == 0 {
+		return all
+	}
+	slices.Sort(left)
+	return turnNames(left)
 }
 
 // isByTurns reports whether nobody but turns of the session is in the way.
