@@ -172,8 +172,8 @@ func TestRemoteTurnCost(t *testing.T) {
 	before := d.asked.Load()
 	run(*costTurns)
 	for _, share := range []float64{0.5, 0.99} {
-		t.Logf("%v of %d ends of turns: with a remote %v of processor time, %v; without %v, %v; %.3f x and %.3f x", share,
-			*costTurns, in(on.cpu, share), in(on.wall, share), in(off.cpu, share), in(off.wall, share),
+		t.Logf("%v of %d ends of turns: with a remote %v of processor time, %v; without %v, %v; %.3f x and %.3f x",
+			share, *costTurns, in(on.cpu, share), in(on.wall, share), in(off.cpu, share), in(off.wall, share),
 			float64(in(on.cpu, share))/float64(in(off.cpu, share)),
 			float64(in(on.wall, share))/float64(in(off.wall, share)))
 	}

@@ -89,8 +89,8 @@ func TestRemoteTreeCost(t *testing.T) {
 	asked = x.door.asked.Load() - asked
 	there := filepath.Join(x.server.Dir, x.server.Bucket, "x")
 	objects, remote := x.sizes(there, "")
-	t.Logf("push: %v, %d requests; %d objects with %d bytes, %.3f x the %d bytes of %d packs here", push, asked, objects,
-		remote, float64(remote)/float64(local), local, packs)
+	t.Logf("push: %v, %d requests; %d objects with %d bytes, %.3f x the %d bytes of %d packs here", push, asked,
+		objects, remote, float64(remote)/float64(local), local, packs)
 	bare := x.bare(there)
 	t.Logf("bare requests that put them: %v; a push is %.2f x, %.2f x with the server", bare,
 		push.client.Seconds()/bare.client.Seconds(),
@@ -191,7 +191,8 @@ func (x *treeCost) parts(link string) {
 	x.of(clone)
 	told("one file of a clone", 1)
 	restore := func(paths ...string) {
-		c := exec.Command("snapctl", append([]string{"--root", dir, "restore", "-y", "--on-dirty", "overwrite", "@"}, paths...)...)
+		args := append([]string{"--root", dir, "restore", "-y", "--on-dirty", "overwrite", "@"}, paths...)
+		c := exec.Command("snapctl", args...)
 		c.Env = clone.Env
 		x.of(c)
 	}

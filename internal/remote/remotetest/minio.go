@@ -1,14 +1,16 @@
 package remotetest
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -109,19 +111,29 @@ func (c *Cluster) await() {
 	deadline := time.Now().Add(2 * time.Minute)
 	for node := range c.nodes {
 		for {
-			resp, err := http.Get(c.URL(node) + "/minio/health/cluster")
-			if err == nil {
-				resp.Body.Close()
-			}
-			if err == nil && resp.StatusCode == http.StatusOK {
+			said, err := c.health(node)
+			if err == nil && strings.Contains(said, " 200 ") {
 				break
 			}
 			if time.Now().After(deadline) {
-				c.t.Fatalf("MinIO's node %d cannot write: %v, %v\n%s", node, resp, err, c.said[node].String())
+				c.t.Fatalf("MinIO's node %d cannot write: %q, %v\n%s", node, said, err, c.said[node].String())
 			}
 			time.Sleep(100 * time.Millisecond)
 		}
 	}
+}
+
+// health returns the first line of what a node answers that is asked whether it can write.
+func (c *Cluster) health(node int) (string, error) {
+	conn, err := net.DialTimeout("tcp", c.addr(node), time.Second)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "GET /minio/health/cluster HTTP/1.0\r\n\r\n"); err != nil {
+		return "", err
+	}
+	return bufio.NewReader(conn).ReadString('\n')
 }
 
 // Kill kills a node.
