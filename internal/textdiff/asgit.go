@@ -10,15 +10,15 @@ import "bytes"
 func AsGit(old, new []byte) []Edit {
 	tail := gitTail(old, new)
 	old, new = old[:len(old)-tail], new[:len(new)-tail]
-	// Most versions of a long text differ in few lines. Of what is the same before them
-	// only as much is split into lines as runs are likely to be moved by.
+	// Most versions of a long text differ in few lines. Of what is the same before them only
+	// as much is compared as runs are likely to be moved by; the rest is counted.
 	head := commonHead(old, new)
 	for range linesAbove {
 		head = bytes.LastIndexByte(old[:max(head-1, 0)], '\n') + 1
 	}
 	if head > 0 {
-		above := bytes.Count(old[:head], []byte("\n"))
-		if list, ok := asGit(SplitLines(old[head:]), SplitLines(new[head:]), above); ok {
+		if list, ok := asGit(SplitLines(old[head:]), SplitLines(new[head:]), old[:head]); ok {
+			above := bytes.Count(old[:head], []byte("\n"))
 			for i := range list {
 				e := &list[i]
 				*e = Edit{e.OldStart + above, e.OldEnd + above, e.NewStart + above, e.NewEnd + above}
@@ -35,17 +35,24 @@ const linesAbove = 2 * mostSlide
 // LinesAsGit is AsGit for texts that are split into lines, or into what is to be compared of
 // each line.
 func LinesAsGit(old, new []string) []Edit {
-	list, _ := asGit(old, new, 0)
+	list, _ := asGit(old, new, nil)
 	return list
 }
 
-// asGit is LinesAsGit of texts that both have more lines above. It is not ok if a run has
+// asGit is LinesAsGit of texts that both have the same lines above, head. It is not ok if a run has
 // come up to these.
-func asGit(old, new []string, above int) (list []Edit, ok bool) {
-	lists, distinct := Number(old, new)
+func asGit(old, new []string, head []byte) (list []Edit, ok bool) {
+	lists, numbers := number(old, new)
+	more := above{counts: make([]int32, len(numbers))}
+	for line := range bytes.Lines(head) {
+		more.lines++
+		if id, ok := numbers[string(line)]; ok {
+			more.counts[id]++
+		}
+	}
 	a, b := &side{lines: lists[0], text: old}, &side{lines: lists[1], text: new}
-	list = slide(a, b, compareNumbers(lists[0], lists[1], distinct, above))
-	return list, above == 0 || !a.isUp && !b.isUp
+	list = slide(a, b, compareNumbers(lists[0], lists[1], len(numbers), more))
+	return list, len(head) == 0 || !a.isUp && !b.isUp
 }
 
 // commonHead returns how many bytes two texts begin with in common, whole lines.

@@ -19,11 +19,11 @@ import (
 )
 
 var (
-	gitPairs   = flag.Int("git.pairs", 200, "pairs of texts of TestAsGit")
+	gitPairs   = flag.Int("git.pairs", 1000, "pairs of texts of TestAsGit")
 	gitHistory = flag.String("git.history", "../..", "repository of the pairs")
 )
 
-// TestAsGit holds: the edits are those of git diff, in all but a few of a hundred pairs of
+// TestAsGit holds: the edits are those of git diff, in all but a few of a thousand pairs of
 // versions that follow one another.
 func TestAsGit(t *testing.T) {
 	t.Parallel()
@@ -47,7 +47,7 @@ func TestAsGit(t *testing.T) {
 			t.Logf("%.60q… (-git +ours):\n%s", p[0], diff)
 		}
 	}
-	if differ*25 > len(pairs) { // of 6,000 pairs less than one in a hundred; these few differ from commit to commit
+	if differ*250 > len(pairs) { // 4 of 6,000 pairs, and 52 when only lines that differ were counted
 		t.Errorf("%d of %d differ", differ, len(pairs))
 	}
 }

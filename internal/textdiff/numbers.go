@@ -6,7 +6,13 @@ import "math/bits"
 // those that only others have. It returns the lines of each text by their
 // numbers, and how many numbers there are.
 func Number(texts ...[]string) (lists [][]int32, distinct int) {
-	numbers := make(map[string]int32)
+	lists, numbers := number(texts...)
+	return lists, len(numbers)
+}
+
+// number is Number, and returns the number of each line.
+func number(texts ...[]string) (lists [][]int32, numbers map[string]int32) {
+	numbers = make(map[string]int32)
 	base := texts[0]
 	var first []int32 // for each number, where base has it first
 	for n, text := range texts {
@@ -33,7 +39,7 @@ func Number(texts ...[]string) (lists [][]int32, distinct int) {
 		}
 		lists = append(lists, list)
 	}
-	return lists, len(numbers)
+	return lists, numbers
 }
 
 // CompareNumbers returns the edits between two texts for a merge, where the point
@@ -45,18 +51,28 @@ func Number(texts ...[]string) (lists [][]int32, distinct int) {
 // has often and that stand among such: blank lines and braces in what was written
 // anew would cut it to pieces. git does both.
 func CompareNumbers(old, new []int32, distinct int) []Edit {
-	return compareNumbers(old, new, distinct, 0)
+	return compareNumbers(old, new, distinct, above{})
 }
 
-// compareNumbers is CompareNumbers of texts that both begin with more lines, so many.
-func compareNumbers(old, new []int32, distinct, above int) []Edit {
+// above is what both texts have above those that are compared.
+type above struct {
+	lines  int
+	counts []int32 // how often each number is there; nil: never
+}
+
+// compareNumbers is CompareNumbers of texts that both have more lines above. Like git it counts
+// what both begin and end with, too.
+func compareNumbers(old, new []int32, distinct int, more above) []Edit {
 	m := newMatcher(len(old), mergeEffort())
 	whole := trim(m, old, new, gap{0, len(old), 0, len(new)})
 	m.a, m.b = old, new
 	m.prepare(distinct, whole)
-	m.count(whole)
-	fromA := worthy(old, m.inB, whole.a0, whole.a1, above)
-	fromB := worthy(new, m.inA, whole.b0, whole.b1, above)
+	m.count(gap{0, len(old), 0, len(new)})
+	for id, n := range more.counts {
+		m.inA[id], m.inB[id] = m.inA[id]+n, m.inB[id]+n
+	}
+	fromA := worthy(old, m.inB, whole.a0, whole.a1, more.lines)
+	fromB := worthy(new, m.inA, whole.b0, whole.b1, more.lines)
 	rest := newMatcher(len(fromA), m.left)
 	rest.a, rest.b = picked(old, fromA), picked(new, fromB)
 	whole = gap{0, len(fromA), 0, len(fromB)}
