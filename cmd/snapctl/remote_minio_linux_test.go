@@ -150,6 +150,27 @@ func (w *minioWorld) canWrite(node int) {
 	}
 }
 
+// TestMinioContract holds MinIO of four processes, asked by one of them, to what a remote has to do.
+func TestMinioContract(t *testing.T) {
+	if !*withMinio {
+		t.Skip("SKIPPED: it builds MinIO; run with -minio")
+	}
+	binary := remotetest.MinioProgram(t)
+	if !ownNetwork(t, remotetest.MinioHost) {
+		return
+	}
+	cluster, opened := remotetest.Minio(t, binary), 0
+	remotetest.Test(t, func(t *testing.T) remote.Backend {
+		opened++
+		b, err := s3.New(s3.Config{Endpoint: cluster.URL(1), Bucket: cluster.Bucket, Prefix: fmt.Sprint("p", opened),
+			Credentials: s3.Static(s3.Keys{ID: remotetest.AccessKey, Secret: remotetest.SecretKey})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	})
+}
+
 // TestMinioComesBack has a node of MinIO come back to objects that were put while it was away. It may say that they
 // are not there as long as it can write nothing; but who has just put an object by it reads and lists them: on that
 // prunes and their writers count.
