@@ -453,10 +453,11 @@ func TestLeans(t *testing.T) {
 	}
 }
 
-// TestSecrets looks for what was recorded in keys and objects.
+// TestSecrets looks for names of sessions and files, prompts and contents in keys and objects.
 func TestSecrets(t *testing.T) {
 	a, mem := newMachine(t), remotetest.NewMem()
 	a.live(rand.New(rand.NewPCG(3, 3)), 20, "secret-session")
+	a.turn("secret-session", "secret-prompt", func() { a.write("secret-file", "secret-content") })
 	keep := func(b []byte) ([]byte, error) { return slices.Repeat(b, 1), nil }
 	repo, err := lines.Init(t.Context(), mem, keep)
 	if err != nil {
