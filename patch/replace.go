@@ -73,6 +73,9 @@ func (s *search) replace(new []byte) ([]put, *Result) {
 	var puts []put
 	fresh := newLined(new)
 	for _, span := range r.spans() {
+		if r.Kind == IsFuzzy {
+			span = s.withoutBlankEnds(r, span)
+		}
 		found := s.content[span.Start:span.End]
 		if reason := s.slip(&r.Match, span, fresh); reason != "" {
 			r.refuse(reason)
@@ -100,6 +103,33 @@ func (s *search) replace(new []byte) ([]put, *Result) {
 		puts = append(puts, put{Span: span, new: text})
 	}
 	return puts, r
+}
+
+// withoutBlankEnds leaves out the blank lines that a block which is only similar begins or ends with:
+// they are not in old, which is looked for without its own.
+func (s *search) withoutBlankEnds(r *Result, span Span) Span {
+	if !s.isWhole(span.Start, span.End) {
+		return span
+	}
+	for {
+		n := bytes.IndexByte(s.content[span.Start:span.End], '\n')
+		if n < 0 || !isBlank(s.content[span.Start:span.Start+n]) {
+			break
+		}
+		span.Start, r.StartLine = span.Start+n+1, r.StartLine+1
+	}
+	for {
+		n := bytes.LastIndexByte(s.content[span.Start:span.End], '\n')
+		if n < 0 || !isBlank(s.content[span.Start+n:span.End]) {
+			break
+		}
+		if span.End = span.Start + n; n > 0 && s.content[span.End-1] == '\r' {
+			span.End--
+		}
+	}
+	r.Start, r.End = span.Start, span.End
+	r.EndLine = r.StartLine + bytes.Count(s.content[span.Start:span.End], lf)
+	return span
 }
 
 // minApplied is how many characters that are no blanks a text must have to be
