@@ -220,7 +220,8 @@ var cold = []string{
 	module + "/checkpoint/...", module + "/cmd/...", module + "/internal/exchange", module + "/internal/remote/...",
 	module + "/internal/retain", "charm.land/...", "crypto/tls", "crypto/x509", "encoding/asn1", "encoding/xml",
 	"filippo.io/...", "github.com/charmbracelet/...", "github.com/pelletier/...", "github.com/spf13/...",
-	"golang.org/x/crypto/ssh/...", "net", "net/http", "text/template/...",
+	"github.com/tailscale/...", "golang.org/x/crypto/ssh/...", "math/big", "mime/...", "net", "net/http",
+	"net/textproto", "net/url", "text/template/...", "vendor/golang.org/x/...",
 }
 
 // build builds a program. HTTP/2 is left out, which nothing here has need of, and functions
