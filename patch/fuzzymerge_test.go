@@ -46,7 +46,9 @@ func TestReplaceMergesAsMerge(t *testing.T) {
 		r := Replace(content, text(old), text(fresh), &Options{Merge: true})
 		m := Merge(text(old), text(there), text(fresh), nil)
 		want := slices.Concat(before, m.Text, behind)
-		fail := func() { t.Errorf("old\n%s\ncontent\n%s\nnew\n%s\ngot\n%s", text(old), content, text(fresh), r.Content) }
+		fail := func() {
+			t.Errorf("old\n%s\ncontent\n%s\nnew\n%s\ngot\n%s", text(old), content, text(fresh), r.Content)
+		}
 		switch {
 		case !r.Found(), r.Kind == IsExact, r.Start != len(before):
 			count["not merged"]++
