@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/boocode/filestore/internal/blame"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/retain"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/rollback"
@@ -173,6 +174,28 @@ func TestBlameBehindMovingRestore(t *testing.T) {
 	b.restore(m, &RestoreOptions{Target: "start", OnDirty: rollback.Merge})
 	b.expectFiles(files{"a": numbered(nil) + "user\n"})
 	b.wantBlame(m, "a", "", "1-10:before 11-11:user")
+}
+
+// A line that a restore has taken along is nobody's that is known, and not the restore's, once
+// the content of the file from which it came is forgotten.
+func TestBlameBehindForgottenMove(t *testing.T) {
+	vfstest.NeedGone(t)
+	b := newBench(t)
+	m := b.open("s")
+	b.write("a", numbered(nil))
+	b.initialize(m)
+	b.turn(m, func() { b.remove("a"); b.write("b", numbered(map[int]string{1: "turn"})) })
+	b.write("b", numbered(map[int]string{1: "turn", 5: "user"}))
+	b.initialize(m) // a look sees it
+	b.revert(m, "0")
+	b.expectFiles(files{"a": numbered(map[int]string{5: "user"})})
+	b.wantBlame(m, "a", "", "1-5:before 6-6:user 7-10:before")
+	id := object.Hash(object.Blob, []byte(numbered(map[int]string{1: "turn", 5: "user"})))
+	plan, err := retain.PlanForget(t.Context(), m.store, &retain.ForgetOptions{Blobs: []store.ID{id}})
+	b.must(err)
+	_, err = plan.Do(t.Context())
+	b.must(err)
+	b.wantBlame(m, "a", "", "1-5:before 6-6:unknown 7-10:before")
 }
 
 // A manager that only looks, as that of the command, keeps lines, too.

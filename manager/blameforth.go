@@ -63,7 +63,6 @@ type blameForth struct {
 	last   int // the newest version so far that could be read; -1: there is none
 	was    blame.Version
 	isHurt bool // one since then could not be
-	isLost bool // one could not be, at any time
 }
 
 // pass finds out about the lines of a version.
@@ -182,6 +181,7 @@ func (f *blameForth) merged(i int, sources []int) iter.Seq2[blame.Version, error
 		var err error
 		if d := f.versions[i].moved; d != nil {
 			moved, err = f.other(f.versions[i].mo.Seq(), d)
+			f.isLost = f.isLost || moved == nil || moved.isLost
 		}
 		switch {
 		case err != nil:

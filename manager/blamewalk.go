@@ -46,6 +46,7 @@ type blaming struct {
 	needed  map[int]int         // the last version that needs the lines of a version
 	others  map[string]*blaming // other files from which lines have come, by path and record
 	end     blame.Version
+	isLost  bool // a version could not be read, or one of a file from which lines have come
 }
 
 // A fileVersion is what a file was from a moment on.
@@ -81,7 +82,7 @@ var errRebuild = errors.New("what is kept of the file does not do")
 // run finds out about the lines, from what is kept or else from the first look on.
 func (b *blaming) run(ctx context.Context, kept *blame.File) error {
 	b.kept, b.stop, b.versions, b.restores, b.holes, b.isAtStart = kept, 0, nil, 0, nil, false
-	b.origins, b.known = nil, make(map[originKey]int)
+	b.origins, b.known, b.isLost = nil, make(map[originKey]int), false
 	b.lines, b.needed = make(map[int]blame.Lines), make(map[int]int)
 	if kept != nil {
 		b.stop = kept.Seq
