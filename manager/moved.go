@@ -55,7 +55,7 @@ func (x *restore) follow(ctx context.Context, a *aim, plan *livedir.Plan, byPath
 		mv.item[it.Path] = it
 		isDirty := it.Do == rollback.Skipped && it.Dirty && w.Held == "" && w.Out == "" && w.Keep == ""
 		switch {
-		case !isDirty:
+		case !isDirty && !a.comesOnOthers(it):
 		case trees.IsFile(it.Now) && w.New == nil:
 			edited = append(edited, it.Path)
 		case it.Now == nil && trees.IsFile(w.New):
@@ -71,6 +71,14 @@ func (x *restore) follow(ctx context.Context, a *aim, plan *livedir.Plan, byPath
 		more, err = mv.byOthers(gone)
 	}
 	return mv, more, err
+}
+
+// comesOnOthers reports whether a file is to be made anew of changes of which the first was made
+// on a file that nobody expects at its path: somebody else's, who may have moved it since.
+func (a *aim) comesOnOthers(it *rollback.Item) bool {
+	forth := a.forth[it.Path]
+	return it.Do == rollback.Restore && it.Now == nil && trees.IsFile(it.New) && len(a.back[it.Path]) == 0 &&
+		len(forth) > 0 && trees.IsFile(forth[0].Change.Old)
 }
 
 // byChanges merges files that a change has moved and that were edited since.

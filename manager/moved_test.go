@@ -812,6 +812,35 @@ func TestTheirsWithoutWindow(t *testing.T) {
 	b.expectFiles(files{"a": numbered(map[int]string{8: "user"})})
 }
 
+// A file that the user has made, in which a turn has written that was taken back, and that the
+// user has moved since: the turn comes where it is by now, and nothing where it was.
+func TestMergeMovedBeforeItComes(t *testing.T) {
+	for _, how := range ledgerHow {
+		b := newBench(t)
+		m := b.open("s")
+		b.write("a", numbered(nil))
+		b.initialize(m)
+		b.remove("a")
+		b.write("b", numbered(nil))
+		b.turn(m, func() { b.write("b", numbered(map[int]string{7: "turn"})) })
+		b.revert(m, "0")
+		b.remove("b")
+		b.write("c", numbered(map[int]string{3: "user"}))
+		b.initialize(m) // a look sees it
+		opts := &RestoreOptions{Target: "turn:0", OnDirty: rollback.Merge, OnConflict: how}
+		r := b.sameAsPreview(m, *opts)
+		b.expectFiles(files{"c": numbered(map[int]string{3: "user", 7: "turn"})})
+		if len(r.Merged) != 1 || r.Merged[0].Was != "b" || !slices.Equal(r.TurnsPutBack, []int{0}) {
+			t.Errorf("%q: merged %+v, turns put back %d", how, r.Merged, r.TurnsPutBack)
+		}
+		b.undo(m)
+		b.expectFiles(files{"c": numbered(map[int]string{3: "user"})})
+		b.redo(m)
+		b.revert(m, "0")
+		b.expectFiles(files{"c": numbered(map[int]string{3: "user"})})
+	}
+}
+
 // What the user wrote in a file between two windows of a turn, which moved it before and
 // behind that, stays when the turn goes: where it was first, or where it is.
 func TestMergeMovedWithin(t *testing.T) {
