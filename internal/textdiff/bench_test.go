@@ -261,3 +261,22 @@ func TestEffortIsShared(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkAsGit compares versions of a text of 10,000 lines that follow one another.
+func BenchmarkAsGit(b *testing.B) {
+	rng := rand.New(rand.NewPCG(1, 28))
+	lines := make([]string, 10_000)
+	for i := range lines {
+		lines[i] = fmt.Sprintf("line %d of %d\n", rng.IntN(1e6), rng.IntN(1e4))
+	}
+	var versions [][]byte
+	for range 50 {
+		for range 1 + rng.IntN(3) {
+			lines[rng.IntN(len(lines))] = fmt.Sprintf("line %d of %d\n", rng.IntN(1e6), rng.IntN(1e4))
+		}
+		versions = append(versions, []byte(strings.Join(lines, "")))
+	}
+	for i := 0; b.Loop(); i++ {
+		AsGit(versions[i%50], versions[(i+1)%50])
+	}
+}

@@ -12,7 +12,7 @@ func Number(texts ...[]string) (lists [][]int32, distinct int) {
 
 // number is Number, and returns the number of each line.
 func number(texts ...[]string) (lists [][]int32, numbers map[string]int32) {
-	numbers = make(map[string]int32)
+	numbers = make(map[string]int32, len(texts[0]))
 	base := texts[0]
 	var first []int32 // for each number, where base has it first
 	for n, text := range texts {
