@@ -812,6 +812,26 @@ func TestTheirsWithoutWindow(t *testing.T) {
 	b.expectFiles(files{"a": numbered(map[int]string{8: "user"})})
 }
 
+// A line of the user's that is gone from a file does not come with theirs, where a turn that goes
+// had found it, if all of what was in conflict is as it is to be in the end.
+func TestTheirsWithoutConflictInTheEnd(t *testing.T) {
+	for _, how := range ledgerHow {
+		b := newBench(t)
+		m := b.open("s")
+		b.write("a", numbered(nil))
+		b.initialize(m)
+		b.turn(m, func() { b.remove("a"); b.write("b", numbered(nil)) })
+		b.write("b", numbered(map[int]string{7: "user"}))
+		b.turn(m, func() { b.write("b", numbered(map[int]string{7: "user", 8: "turn"})) })
+		b.write("b", numbered(nil))
+		r, err := m.Revert(t.Context(), &RevertOptions{Turns: []string{"0", "1"}, OnConflict: how})
+		if err != nil || !r.IsComplete() || len(r.Conflicts) > 0 {
+			t.Errorf("%q: %+v, %v", how, r, err)
+		}
+		b.expectFiles(files{"a": numbered(nil)})
+	}
+}
+
 // A file that the user has made, in which a turn has written that was taken back, and that the
 // user has moved since: the turn comes where it is by now, and nothing where it was.
 func TestMergeMovedBeforeItComes(t *testing.T) {

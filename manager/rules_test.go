@@ -76,7 +76,8 @@ import (
 //     Else changes come without those that they were made on.
 //  18. theirs gives up what others have done where there is a conflict, and markers leaves
 //     both sides: there the user takes at once what was there. Else they do as keep does.
-//     What a change was made on, and is out by then, does not come with theirs.
+//     What a change was made on, and is out by then, does not come with theirs. Nothing is
+//     given up, or marked, where keep has no conflict in the end.
 //  19. A tool of a turn that restores, or takes a snapshot, divides the turn: each part
 //     is a turn here, with the number of the first. @~N counts parts that are on the line
 //     and have one number as one.
@@ -517,6 +518,8 @@ type rulePath struct {
 	gave string // text that others had a part in, and that was given up in a conflict
 	ever bool   // there was one
 	gone bool   // nothing is to be there
+
+	keep *rulePath // what it comes to with keep, if how is another one and something was done
 }
 
 // A ruleStep leads from what is there of a change to what is to be there of it.
@@ -1000,6 +1003,26 @@ func (s *ruleSession) isSameTurn(a, b *ruleChange) bool {
 // step does to the text what leads from base to theirs; not by lines, it takes the
 // whole of it.
 func (rp *rulePath) step(st ruleStep, lines bool) {
+	if rp.how == "theirs" || rp.how == "markers" {
+		if rp.keep == nil {
+			keep := *rp
+			keep.how, keep.steps = "keep", slices.Clone(rp.steps)
+			rp.keep = &keep
+		}
+		rp.keep.stepOf(st, lines)
+	}
+	rp.stepOf(st, lines)
+}
+
+// unlessKept gives nothing up for theirs, and marks nothing, if nothing is in conflict in the end.
+func (rp *rulePath) unlessKept() {
+	if keep := rp.keep; keep != nil && keep.left == "" {
+		rp.text, rp.steps, rp.gave, rp.ever, rp.left, rp.part = keep.text, keep.steps, "", false, "", false
+	}
+}
+
+// stepOf is step, with whatever is asked for of a conflict on the way.
+func (rp *rulePath) stepOf(st ruleStep, lines bool) {
 	if rp.text == st.base || rp.text == st.theirs { // of what was in conflict nothing is there any more
 		if rp.part {
 			rp.left, rp.part = "", false
@@ -1021,8 +1044,9 @@ func (rp *rulePath) step(st ruleStep, lines bool) {
 				for _, o := range st.out {
 					theirs.step(o, true)
 				}
+				theirs.unlessKept()
 				st.theirs, st.out = theirs.text, nil
-				rp.step(st, true)
+				rp.stepOf(st, true)
 				return
 			}
 			rp.gave, rp.ever = rp.text, true
@@ -1080,6 +1104,7 @@ func ruleInConflict(st ruleStep, ours, text string, line func(ours, theirs strin
 
 // settle ends merging: what is in conflict as a whole is as it was, and what no cut can say.
 func (rp *rulePath) settle() {
+	rp.unlessKept()
 	if rp.gone && rp.left == "changed-then-deleted" { // it was gone before it was made again
 		rp.left, rp.text = "", ruleNone
 	}
@@ -1401,7 +1426,7 @@ func (w *rules) planBack(s *ruleSession, p string, d ruleDeed, held bool, policy
 		rp.text = rp.found
 		rp.step(ruleStep{base: d.left, theirs: d.found}, true)
 		if steps, ok := s.stepsBack(d, in, rp.to); ok && rp.left != "" {
-			rp.left, rp.part, rp.text, rp.steps = "", false, rp.found, nil
+			rp.left, rp.part, rp.text, rp.steps, rp.keep = "", false, rp.found, nil, nil
 			for _, st := range steps {
 				rp.step(st, true)
 			}

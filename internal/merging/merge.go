@@ -69,8 +69,22 @@ type Path struct {
 }
 
 // Merge does steps to what is at a path. What cannot be done of it, in part or as a whole,
-// is the clash of the result.
+// is the clash of the result. Nothing is given up for theirs, or marked, where nothing is in
+// conflict in the end: a later step may lead away from what was.
 func (mr *Merger) Merge(ctx context.Context, p string, disk *tree.Entry, steps []Step) (*Path, error) {
+	isOther := mr.OnConflict == rollback.ConflictTheirs || mr.OnConflict == rollback.ConflictMarkers
+	if isOther && len(steps) > 1 {
+		keep := *mr
+		keep.OnConflict = rollback.ConflictKeep
+		if mg, err := keep.merge(ctx, p, disk, steps); err != nil || mg.Clash == nil {
+			return mg, err
+		}
+	}
+	return mr.merge(ctx, p, disk, steps)
+}
+
+// merge is Merge, with whatever is asked for of a conflict on the way.
+func (mr *Merger) merge(ctx context.Context, p string, disk *tree.Entry, steps []Step) (*Path, error) {
 	mg := &Path{mr: mr, ctx: ctx, name: p, disk: disk, Now: disk}
 	for i := range steps {
 		why, err := mg.step(&steps[i])
