@@ -281,9 +281,15 @@ function tail(rows: Moment[]): Moment[] {
   return i < 0 ? [] : S.rows.slice(i + 1)
 }
 
+// first ends when a diff is shown for the first time, or a second after the start: what is not seen yet
+// is read behind it.
+let isShown = () => {}
+const first = new Promise<void>(done => { isShown = done; setTimeout(done, 1000) })
+
 // more reads the rest, page by page, when there is nothing else to do.
 async function more() {
   const number = asked
+  await first
   while (!S.isAll && number === asked) {
     await new Promise(done => 'requestIdleCallback' in window ? requestIdleCallback(done, { timeout: 300 }) : setTimeout(done, 50))
     if (number !== asked) return
@@ -453,7 +459,7 @@ async function loadDiff() {
     }
     mustAgree(diff.pieces)
     set({ diff, hunk: hunkAt(m, path, mine), said: `${path}: ${mine.length} hunks` })
-    requestAnimationFrame(() => performance.mark('diff'))
+    requestAnimationFrame(() => { performance.mark('diff'); isShown() })
     loadBlame()
   } catch (e) {
     if (!isLate()) set({ diff: { ...nothing, key, path, changes, error: failureOf(e) } })
