@@ -174,6 +174,9 @@ func (x *restore) hintWithTurns(by []string) string {
 		return ""
 	}
 	turns := slices.Clone(x.reverts)
+	if len(x.result.TurnsLeft) > 0 {
+		turns = slices.Clone(x.result.TurnsLeft)
+	}
 	for _, who := range by {
 		digits, ok := strings.CutPrefix(who, "turn:")
 		n, err := parseNumber(digits)
@@ -183,6 +186,41 @@ func (x *restore) hintWithTurns(by []string) string {
 		turns = append(turns, n)
 	}
 	return revertLine(turns, "", x.opts.Paths)
+}
+
+// nameLeft finds the turns of a restore that is done of which something is in still, since it is in
+// conflict, and has the hints name those alone: a revert refuses the others. If that cannot be found
+// out they name all.
+func (x *restore) nameLeft(ctx context.Context) {
+	asked := x.reverts
+	if asked == nil {
+		asked = x.result.TurnsTakenBack
+	}
+	if len(x.result.Conflicts) == 0 || len(asked) == 0 || x.undoes != nil {
+		return
+	}
+	l, err := x.m.line(ctx)
+	if err != nil {
+		return
+	}
+	var left []int
+	tl := &timeline{l: l, takenBack: make(map[uint64]*record)}
+	tl.yield = func(mo *Moment, _ error) bool {
+		isIn := mo.TakenBack == nil || len(mo.But) > 0
+		if slices.Contains(asked, mo.TurnIndex) && isIn && !slices.Contains(left, mo.TurnIndex) {
+			left = append(left, mo.TurnIndex)
+		}
+		return mo.TurnIndex < 0 || mo.TurnIndex >= slices.Min(asked)
+	}
+	if err := tl.run(ctx); err != nil && !errors.Is(err, errStopped) {
+		return
+	}
+	slices.Sort(left)
+	x.result.TurnsLeft = left
+	for i := range x.result.Conflicts {
+		c := &x.result.Conflicts[i]
+		c.Hint = cmp.Or(x.hintWithTurns(c.BlockedBy), c.Hint)
+	}
 }
 
 // hintOnConflict returns the command that settles a conflict in which others are than

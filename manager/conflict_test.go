@@ -623,6 +623,34 @@ func TestHintSettles(t *testing.T) {
 	}
 }
 
+// The hint behind a revert of several turns that is done names none of which nothing is in any
+// more: a revert refuses those. A preview names all.
+func TestHintNamesTurnsLeft(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	b.write("f", "1\n")
+	b.write("g", "1\n")
+	b.initialize(m)
+	b.turn(m, func() { b.write("f", "2\n") })
+	b.turn(m, func() { b.write("g", "2\n") })
+	b.turn(m, func() { b.write("f", "3\n") })
+	for _, c := range []struct {
+		preview bool
+		hint    string
+		left    []int
+	}{
+		{true, "snapctl revert turn:0 turn:1 turn:2", nil},
+		{false, "snapctl revert turn:0 turn:2", []int{0}},
+	} {
+		r, err := m.Revert(t.Context(), &RevertOptions{Turns: []string{"0", "1"}, Preview: c.preview})
+		if err != nil || len(r.Conflicts) != 1 || r.Conflicts[0].Hint != c.hint || !slices.Equal(r.TurnsLeft, c.left) {
+			t.Fatalf("preview %v: %+v, %v, want hint %q, and left %d", c.preview, r, err, c.hint, c.left)
+		}
+	}
+	b.revert(m, "0", "2")
+	b.expectFiles(files{"f": "1\n", "g": "1\n"})
+}
+
 // revertOf takes turns back, and restoreTo what came after a moment.
 func revertOf(turns ...string) func(*bench, *FileSnapshotManager, bool) (*RestoreResult, error) {
 	return func(b *bench, m *FileSnapshotManager, preview bool) (*RestoreResult, error) {

@@ -388,8 +388,8 @@ func (l *ledger) ask(q *ledgerRequest) {
 	}
 	r, err := q.do(q.how, false)
 	if fmt.Sprint(err) != fmt.Sprint(aheadErr) || r != nil &&
-		fmt.Sprint(r.Restored, r.Deleted, r.Conflicts, r.Aborted) !=
-			fmt.Sprint(ahead.Restored, ahead.Deleted, ahead.Conflicts, ahead.Aborted) {
+		fmt.Sprint(r.Restored, r.Deleted, unhinted(r.Conflicts), r.Aborted) !=
+			fmt.Sprint(ahead.Restored, ahead.Deleted, unhinted(ahead.Conflicts), ahead.Aborted) {
 		l.wrong("the preview said %+v, %v, the deed %+v, %v", ahead, aheadErr, r, err)
 	}
 	l.came(r, err)
@@ -453,7 +453,32 @@ func (l *ledger) ask(q *ledgerRequest) {
 		return
 	}
 	l.note(r, before, after)
+	l.followHints(r)
 	l.backAndForth(before, after)
+}
+
+// unhinted returns conflicts without hints, which name other turns once some are taken back.
+func unhinted(list []Conflict) []Conflict {
+	list = slices.Clone(list)
+	for i := range list {
+		list[i].Hint = ""
+	}
+	return list
+}
+
+// followHints requires that no turn which a hint of what was done names is refused, but where the
+// files hold nothing of all of them together.
+func (l *ledger) followHints(r *RestoreResult) {
+	for _, c := range r.Conflicts {
+		turns, ok := strings.CutPrefix(c.Hint, "snapctl revert ")
+		if !ok || strings.Contains(turns, "--") {
+			continue
+		}
+		_, err := l.m.Revert(l.Context(), &RevertOptions{Turns: strings.Fields(turns), Preview: true})
+		if err != nil && !strings.Contains(err.Error(), "the files hold nothing of") {
+			l.wrong("the hint %q: %v", c.Hint, err)
+		}
+	}
 }
 
 // note notes what a restore did.

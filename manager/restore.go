@@ -120,6 +120,9 @@ type RestoreResult struct {
 
 	TurnsTakenBack []int `json:"turnsTakenBack,omitempty"` // numbers of the turns that it takes off the line
 	TurnsPutBack   []int `json:"turnsPutBack,omitempty"`   // and of those that it puts on it again
+	// of those that it was to take back the ones of which something is in still, if it is done and
+	// something is in conflict; none: that is not known
+	TurnsLeft []int `json:"-"`
 
 	Undoes *TakenBack  `json:"undoes,omitempty"` // the restore that it takes back
 	Passed []TakenBack `json:"passed,omitempty"` // restores that it passed over: they stay next on the list
@@ -342,6 +345,7 @@ func (x *restore) run(ctx context.Context, prepare func() error) (*RestoreResult
 		return x.result, nil
 	}
 	x.result.Snapshot = x.done.Snapshot
+	x.nameLeft(ctx)
 	if x.newLeaf != nil && m.given != nil {
 		if err := m.given.SetLeaf(*x.newLeaf); err != nil {
 			return x.result, err

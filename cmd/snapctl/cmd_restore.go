@@ -823,7 +823,7 @@ func (p *place) noteBeside(ctx context.Context, r *manager.RestoreResult, f *res
 	for i := range r.Passed {
 		a.notePassed(&r.Passed[i])
 	}
-	p.noteConflicts(ctx, r, f)
+	p.noteConflicts(r, f)
 	summary, dirty := summaryOf(r)
 	if r.Undoes != nil && dirty > 0 && !r.Aborted {
 		verb := map[string]string{"redo": "undo", "undo": "redo"}[back]
@@ -879,7 +879,7 @@ func summaryOf(r *manager.RestoreResult) (summary string, dirty int) {
 }
 
 // noteConflicts says what takes back what is in conflict, and how else it can be settled.
-func (p *place) noteConflicts(ctx context.Context, r *manager.RestoreResult, f *restoreFlags) {
+func (p *place) noteConflicts(r *manager.RestoreResult, f *restoreFlags) {
 	a := p.app
 	isDone := !r.Preview && !r.Aborted
 	hasMarkers := f.onConflict == rollback.ConflictMarkers && isDone
@@ -889,8 +889,8 @@ func (p *place) noteConflicts(ctx context.Context, r *manager.RestoreResult, f *
 	if turns == nil && len(r.TurnsPutBack) == 0 {
 		turns = turnNames(r.TurnsTakenBack)
 	}
-	if isDone && r.Snapshot != nil && len(turns) > 0 {
-		turns = p.turnsLeft(ctx, r, turns)
+	if len(r.TurnsLeft) > 0 && len(turns) > 0 {
+		turns = turnNames(r.TurnsLeft)
 	}
 	for _, c := range r.Conflicts {
 		switch c.Why {
@@ -934,33 +934,6 @@ func (p *place) noteConflicts(ctx context.Context, r *manager.RestoreResult, f *
 		a.note("to choose by hand between both sides: %s; to overwrite what came since: --on-conflict theirs",
 			a.revertCommandLine(turns, hunksFlag(f.hunks)+" --on-conflict markers", f.paths))
 	}
-}
-
-// turnsLeft returns the turns of a restore that is done of which something is in still: it refuses
-// the others. all are those that it was asked for, which it returns if that cannot be found out.
-func (p *place) turnsLeft(ctx context.Context, r *manager.RestoreResult, all []string) []string {
-	asked := r.TurnsTakenBack
-	var left []int
-	for mo, err := range p.m.Timeline(ctx) {
-		if err != nil {
-			return all
-		}
-		if mo.Snapshot != nil && mo.Snapshot.Seq == r.Snapshot.Seq && len(mo.Reverts) > 0 {
-			asked = mo.Reverts
-		}
-		isIn := mo.TakenBack == nil || len(mo.But) > 0
-		if slices.Contains(asked, mo.TurnIndex) && isIn && !slices.Contains(left, mo.TurnIndex) {
-			left = append(left, mo.TurnIndex)
-		}
-		if len(asked) > 0 && mo.TurnIndex >= 0 && mo.TurnIndex < slices.Min(asked) {
-			break
-		}
-	}
-	if len(left) == 0 {
-		return all
-	}
-	slices.Sort(left)
-	return turnNames(left)
 }
 
 // isByTurns reports whether nobody but turns of the session is in the way.
