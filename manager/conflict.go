@@ -174,7 +174,7 @@ func (x *restore) hintWithTurns(by []string) string {
 		return ""
 	}
 	turns := slices.Clone(x.reverts)
-	if len(x.result.TurnsLeft) > 0 {
+	if x.result.TurnsLeft != nil {
 		turns = slices.Clone(x.result.TurnsLeft)
 	}
 	for _, who := range by {
@@ -203,7 +203,7 @@ func (x *restore) nameLeft(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	var left []int
+	left := make([]int, 0, len(asked))
 	tl := &timeline{l: l, takenBack: make(map[uint64]*record)}
 	tl.yield = func(mo *Moment, _ error) bool {
 		isIn := mo.TakenBack == nil || len(mo.But) > 0

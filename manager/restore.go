@@ -121,7 +121,7 @@ type RestoreResult struct {
 	TurnsTakenBack []int `json:"turnsTakenBack,omitempty"` // numbers of the turns that it takes off the line
 	TurnsPutBack   []int `json:"turnsPutBack,omitempty"`   // and of those that it puts on it again
 	// of those that it was to take back the ones of which something is in still, if it is done and
-	// something is in conflict; none: that is not known
+	// something is in conflict; nil: that is not known
 	TurnsLeft []int `json:"-"`
 
 	Undoes *TakenBack  `json:"undoes,omitempty"` // the restore that it takes back

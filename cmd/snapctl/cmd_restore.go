@@ -889,7 +889,7 @@ func (p *place) noteConflicts(r *manager.RestoreResult, f *restoreFlags) {
 	if turns == nil && len(r.TurnsPutBack) == 0 {
 		turns = turnNames(r.TurnsTakenBack)
 	}
-	if len(r.TurnsLeft) > 0 && len(turns) > 0 {
+	if r.TurnsLeft != nil && len(turns) > 0 {
 		turns = turnNames(r.TurnsLeft)
 	}
 	for _, c := range r.Conflicts {
