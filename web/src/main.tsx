@@ -4,8 +4,10 @@ import { pressed } from './keys'
 import { S, onChange, set, start } from './store'
 
 const root = document.getElementById('app')!
-onChange(() => render(<App />, root))
-set({})
+// Nothing is drawn of what is replaced at once.
+const soon = 250
+onChange(() => (S.phase !== 'loading' || performance.now() > soon) && render(<App />, root))
+setTimeout(() => set({}), soon + 10)
 addEventListener('keydown', pressed)
 setInterval(() => S.phase === 'ready' && !document.hidden && set({}), 30_000) // how long ago things were
 start()

@@ -165,22 +165,20 @@ export async function show(f: Found) {
 // start begins with the page.
 export async function start() {
   if (!hasToken()) return set({ phase: 'token' })
-  early = get<Page>('/v1/projects')
-  early.catch(() => {}) // load says so
   follow(told, (isUp, e) => {
     if (e) return set({ phase: 'token' })
     if (isUp !== S.isUp) set({ isUp, said: isUp ? 'connected again' : 'the engine is gone' })
   })
+  load() // the stream may take longer
 }
 
-// early are the projects, which are asked for while the stream is not there yet.
-let early: Promise<Page> | undefined
+let loading: Promise<void> | undefined
+// load reads projects and sessions, and what is chosen.
+const load = () => loading ??= loadAll().finally(() => { loading = undefined })
 
-async function load() {
+async function loadAll() {
   try {
-    const asked = early ?? get<Page>('/v1/projects')
-    early = undefined
-    const page = await asked
+    const page = await get<Page>('/v1/projects')
     const root = page.projects.some(p => p.root === S.root) ? S.root : page.projects[0]?.root ?? ''
     set({ page, root })
     if (root) await loadSessions(root)
@@ -857,11 +855,19 @@ async function readVersions() {
   }
 }
 
+let isFollowed = false
+// readAgain reads what may have changed between the start and the first answer of the stream.
+function readAgain() {
+  if (document.hidden) return // the stream begins anew when somebody sees the page
+  isFollowed = true
+  load()
+}
+
 // told hears what happens.
 function told(e: ServerEvent) {
   switch (e.type) {
     case 'hello':
-      if (e.reset || S.phase !== 'ready') load()
+      if (isFollowed) { if (e.reset || S.phase !== 'ready') load() } else Promise.all([loading, first]).then(readAgain)
       break
     case 'projects':
       load()

@@ -22,6 +22,7 @@ func TestMany(t *testing.T) {
 		t.Skip("SKIPPED: it takes a minute")
 	}
 	w := newWorld(t)
+	browse(t, "about:blank", 1400, 900) // for some seconds a browser that was started works for itself
 	zero := numbered(5000)
 	var at []int
 	for i := 2; i < 5000; i += 5 {
