@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/boocode/filestore/internal/audit"
 	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/history"
@@ -314,4 +316,20 @@ func worktreesIn(ctx context.Context, t *testing.T, s *cas.Store) map[string]boo
 func (m *FileSnapshotManager) entryAt(t *testing.T, s store.State, path string) (*tree.Entry, error) {
 	t.Helper()
 	return trees.EntryAt(t.Context(), m.store, s.Tree, path)
+}
+
+// sameAsPreview restores, and requires that a preview right before said so.
+func (b *bench) sameAsPreview(m *FileSnapshotManager, opts RestoreOptions) *RestoreResult {
+	b.Helper()
+	opts.Preview = true
+	preview := b.restore(m, &opts)
+	opts.Preview = false
+	done := b.restore(m, &opts)
+	lists := func(r *RestoreResult) [][]string {
+		return [][]string{r.Restored, r.Deleted, r.Skipped, r.Dirty, r.Made, r.Kept, r.Failed, r.NotCaptured}
+	}
+	if d := cmp.Diff(lists(preview), lists(done)); d != "" {
+		b.Errorf("(-preview +done):\n%s", d)
+	}
+	return done
 }

@@ -15,22 +15,6 @@ import (
 	"github.com/boocode/filestore/rollback"
 )
 
-// sameAsPreview restores, and requires that a preview right before said so.
-func (b *bench) sameAsPreview(m *FileSnapshotManager, opts RestoreOptions) *RestoreResult {
-	b.Helper()
-	opts.Preview = true
-	preview := b.restore(m, &opts)
-	opts.Preview = false
-	done := b.restore(m, &opts)
-	lists := func(r *RestoreResult) [][]string {
-		return [][]string{r.Restored, r.Deleted, r.Skipped, r.Dirty, r.Made, r.Kept, r.Failed, r.NotCaptured}
-	}
-	if d := cmp.Diff(lists(preview), lists(done)); d != "" {
-		b.Errorf("(-preview +done):\n%s", d)
-	}
-	return done
-}
-
 // exactUndo takes back a restore, and redoes it, and requires that all is as it
 // was, directories and modes, too.
 func (b *bench) exactUndo(m *FileSnapshotManager, before, after world) {
