@@ -611,7 +611,7 @@ func (h *aHistory) checkLedger(before *rules, st historyStep) {
 			wrote := func(id int) bool {
 				c := s.changes[id]
 				is := ruleHasLine(s.without(*c, s.in[p]), line) && !ruleHasLine(c.before, line)
-				return c.turn >= 0 && isOne(c.turn) && is
+				return c.turn >= 0 && isOne(c.turn) && is && !ruleHasLine(s.whole(*c).before, line)
 			}
 			theirs := goes && slices.ContainsFunc(s.in[p], wrote)
 			mayStay := slices.ContainsFunc(s.in[p], func(id int) bool { return wrote(id) && isOthers(id) })
@@ -995,14 +995,22 @@ func TestRulesHold(t *testing.T) {
 	n := cmp.Or(*histories, 400)
 	first := testseed.Of(t)
 	for i := range uint64(n) {
-		rng := rand.New(rand.NewPCG(first+i, 1))
-		kind := randomKind(rng)
-		kind.merge, kind.links, kind.hows = rng.IntN(3) > 0, false, true
-		list, wrong := tellHistory(t, kind, false, first+i, min(*modelSteps, 30))
-		if wrong != "" {
-			list, wrong = shortenHistory(t, kind, false, list, wrong, time.Now().Add(20*time.Second))
-			t.Fatal(historyReport(first+i, kind, list, wrong))
-		}
+		holdRules(t, first+i)
+	}
+	for _, seed := range []uint64{9211070, 9223126, 9240733, 9802959} { // once wrong
+		holdRules(t, seed)
+	}
+}
+
+// holdRules has a history happen by the rules alone.
+func holdRules(t *testing.T, seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	kind := randomKind(rng)
+	kind.merge, kind.links, kind.hows = rng.IntN(3) > 0, false, true
+	list, wrong := tellHistory(t, kind, false, seed, min(*modelSteps, 30))
+	if wrong != "" {
+		list, wrong = shortenHistory(t, kind, false, list, wrong, time.Now().Add(20*time.Second))
+		t.Fatal(historyReport(seed, kind, list, wrong))
 	}
 }
 

@@ -900,15 +900,17 @@ func (s *ruleSession) stays(c ruleChange, in, to ruleSet) ruleChange {
 	return of
 }
 
-// without returns what a change left without what was taken back of it by cuts that are in.
+// without returns what a change left without what was taken back by cuts that are in: of it, or of
+// all that its turn did at the path without a gap.
 func (s *ruleSession) without(c ruleChange, in ruleSet) string {
-	before, after := strings.Split(c.before, "\n"), strings.Split(c.after, "\n")
+	all := s.whole(c)
+	before, after := strings.Split(all.before, "\n"), strings.Split(c.after, "\n")
 	for _, id := range in {
 		for _, cut := range s.changes[id].cuts {
 			switch {
-			case cut.of.id != c.id:
+			case cut.of.id != all.id:
 			case cut.whole:
-				return c.before
+				return all.before
 			default:
 				for i := range cut.lines {
 					if len(after) == len(before) { // else it is of more windows than these
@@ -944,15 +946,23 @@ func (s *ruleSession) joined(ids ruleSet) (list []ruleChange) {
 
 // isHalf reports whether a change, as one with those that it is joined with, is only the
 // later part of what its turn did at the path without a gap.
-func (s *ruleSession) isHalf(c ruleChange) bool {
-	var all ruleSet
+func (s *ruleSession) isHalf(c ruleChange) bool { return s.whole(c).id != c.id }
+
+// whole returns what the turn of a change did at the path without a gap, that change in it.
+func (s *ruleSession) whole(c ruleChange) ruleChange {
+	var ids ruleSet
 	for id, o := range s.changes {
 		if o.turn == c.turn && o.path == c.path && !o.none {
-			all = append(all, id)
+			ids = append(ids, id)
 		}
 	}
-	slices.Sort(all)
-	return !slices.ContainsFunc(s.joined(all), func(o ruleChange) bool { return o.id == c.id })
+	slices.Sort(ids)
+	for _, o := range slices.Backward(s.joined(ids)) {
+		if o.id <= c.id {
+			return o
+		}
+	}
+	return c
 }
 
 // oneByOne returns what is expected at a path without changes, newest first, and then

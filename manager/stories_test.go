@@ -1827,6 +1827,30 @@ var stories = []story{
 			st.want("q", "-")
 			st.wantAnswer("ok")
 		}},
+	{name: "rest of a cut", why: "what comes of a turn of which a part stays comes without what was cut of all of it",
+		real: true, merge: true, parts: true, tell: func(st *storyTeller, _ int) {
+			st.turn("s", func() {
+				st.tool("s", func() { st.put("p", ruleNone) })
+				st.tool("s", func() { st.put("p", storyText("AAAA")) })
+			})
+			st.revert("s", nil, 0)
+			st.line("p", 4, "u")
+			st.undo("s")
+			st.want("p", "AAAu")
+			st.turn("s", func() { st.tool("s", func() { st.put("q", storyText("B")) }) })
+			st.put("p", ruleNone)
+			st.restore("s", "look:1")
+			st.turn("s", func() {
+				st.tool("s", func() { st.divide("s", func() { st.undo("s") }) })
+				st.tool("s", func() { st.put("p", storyText("CCCC")) })
+			})
+			st.redo("s")
+			st.want("p", "CCCC", "q", "-")
+			st.restore("s", "hash:1", func(q *ruleRequest) { q.conflict = "theirs" })
+			st.want("p", "AAA0", "q", "B")
+			st.restore("s", "start")
+			st.want("p", "0000", "q", "-")
+		}},
 }
 
 // The log says of a turn of which a restore of some paths took only these that it is
