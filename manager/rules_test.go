@@ -76,8 +76,9 @@ import (
 //     Else changes come without those that they were made on.
 //  18. theirs gives up what others have done where there is a conflict, and markers leaves
 //     both sides: there the user takes at once what was there. Else they do as keep does.
-//     What a change was made on, and is out by then, does not come with theirs. Nothing is
-//     given up, or marked, where keep has no conflict in the end.
+//     What a change was made on, and is out by then, does not come with theirs, nor what that
+//     had been made on: what others had made of it since comes. Nothing is given up, or marked,
+//     where keep has no conflict in the end.
 //  19. A tool of a turn that restores, or takes a snapshot, divides the turn: each part
 //     is a turn here, with the number of the first. @~N counts parts that are on the line
 //     and have one number as one.
@@ -1050,12 +1051,7 @@ func (rp *rulePath) stepOf(st ruleStep, lines bool) {
 		case why == "":
 		case rp.how == "theirs":
 			if len(st.out) > 0 {
-				theirs := &rulePath{text: st.theirs, how: rp.how}
-				for _, o := range st.out {
-					theirs.step(o, true)
-				}
-				theirs.unlessKept()
-				st.theirs, st.out = theirs.text, nil
+				st.theirs, st.out = ruleWithoutOut(st), nil
 				rp.stepOf(st, true)
 				return
 			}
@@ -1079,6 +1075,25 @@ func (rp *rulePath) stepOf(st ruleStep, lines bool) {
 		rp.left = "unknown"
 	}
 	rp.steps = append(rp.steps, st)
+}
+
+// ruleWithoutOut returns theirs of a step without what its change was made on and is out. Of what is
+// in conflict with that it gives only up what has lines that are out.
+func ruleWithoutOut(st ruleStep) string {
+	keep, theirs := &rulePath{text: st.theirs, how: "keep"}, &rulePath{text: st.theirs, how: "theirs"}
+	for _, o := range st.out {
+		keep.step(o, true)
+		theirs.step(o, true)
+	}
+	for _, o := range st.out {
+		for line := range strings.SplitSeq(o.base, "\n") {
+			if line != ruleNone && line != "" && !ruleHasLine(o.theirs, line) && ruleHasLine(keep.text, line) {
+				theirs.unlessKept()
+				return theirs.text
+			}
+		}
+	}
+	return keep.text
 }
 
 // ruleGot returns base, with those lines of theirs that are not in conflict with ours.

@@ -1827,6 +1827,20 @@ var stories = []story{
 			st.want("q", "-")
 			st.wantAnswer("ok")
 		}},
+	{name: "given up of older ones", why: "nor does what is out and came before what was made on it", real: true,
+		merge: true, tell: func(st *storyTeller, _ int) {
+			st.line("p", 1, "u")
+			st.turn("s", func() { st.line("p", 1, "A") })
+			st.turn("s", func() { st.line("p", 1, "B") })
+			st.revertOr("s", "theirs", nil, 0)
+			st.want("p", "u000")
+			st.line("p", 1, "v")
+			st.turn("s", func() { st.line("p", 1, "C") })
+			st.revertOr("s", "theirs", nil, 1)
+			st.want("p", "u000")
+			st.revertOr("s", "theirs", nil, 2)
+			st.want("p", "v000")
+		}},
 	{name: "rest of a cut", why: "what comes of a turn of which a part stays comes without what was cut of all of it",
 		real: true, merge: true, parts: true, tell: func(st *storyTeller, _ int) {
 			st.turn("s", func() {

@@ -130,11 +130,23 @@ func (mg *Path) step(st *Step) (why string, err error) {
 	return why, err
 }
 
-// withoutOut returns a step that leads to theirs without what its change was made on and is out.
+// withoutOut returns a step that leads to theirs without what its change was made on and is out. What
+// others had made of that by then comes, unless there are lines among it that are out.
 func (mg *Path) withoutOut(st *Step) (*Step, error) {
-	theirs, err := mg.mr.Merge(mg.ctx, mg.name, st.Theirs, st.Out)
+	keep := *mg.mr
+	keep.OnConflict = rollback.ConflictKeep
+	theirs, err := keep.merge(mg.ctx, mg.name, st.Theirs, st.Out)
 	if err != nil {
 		return nil, err
+	}
+	if theirs.Clash != nil {
+		some, err := theirs.hasLineOf(st.Out)
+		if err == nil && some {
+			theirs, err = mg.mr.Merge(mg.ctx, mg.name, st.Theirs, st.Out)
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
 	anew := *st
 	anew.Theirs, anew.Out = theirs.Now, nil
@@ -142,6 +154,50 @@ func (mg *Path) withoutOut(st *Step) (*Step, error) {
 		mg.mr.keep(theirs.Now.ID, theirs.Text)
 	}
 	return &anew, nil
+}
+
+// hasLineOf reports whether the file has a line that a step takes back, or cannot be compared.
+func (mg *Path) hasLineOf(steps []Step) (bool, error) {
+	now, err := mg.linesOf(mg.Now)
+	for i := 0; err == nil && i < len(steps); i++ {
+		var base, theirs map[string]bool
+		if base, err = mg.linesOf(steps[i].Base); err != nil {
+			break
+		}
+		if theirs, err = mg.linesOf(steps[i].Theirs); err != nil {
+			break
+		}
+		for line := range base {
+			if now[line] && !theirs[line] {
+				return true, nil
+			}
+		}
+	}
+	if cause := context.Cause(mg.ctx); err != nil && cause != nil {
+		return false, cause
+	}
+	return err != nil, nil
+}
+
+// linesOf returns the lines of a file, none if nothing is there.
+func (mg *Path) linesOf(e *tree.Entry) (map[string]bool, error) {
+	if e == nil {
+		return nil, nil
+	}
+	text := mg.Text
+	if !mg.IsMerged || e != mg.Now {
+		var err error
+		if text, err = mg.read(e); err != nil {
+			return nil, err
+		}
+	}
+	lines := make(map[string]bool)
+	for line := range bytes.Lines(text) {
+		if l := Bare(line); l != "" {
+			lines[l] = true
+		}
+	}
+	return lines, nil
 }
 
 // become has the file become another one as a whole, whatever it was merged to.
