@@ -282,8 +282,14 @@ func TestReaderFlips(t *testing.T) {
 	b.flips(store, slices.Concat(files, packs), 25)
 }
 
-// flips has the reader find each of some flipped bits of files.
+// flips has the reader find each of some flipped bits of files of a store.
 func (b *readerBench) flips(store string, files []string, n int) {
+	b.t.Helper()
+	b.flip(files, n, func() (string, bool) { return b.read(store, "verify") })
+}
+
+// flip has verify find each of some flipped bits of files.
+func (b *readerBench) flip(files []string, n int, verify func() (string, bool)) {
 	t := b.t
 	t.Helper()
 	for _, name := range files {
@@ -297,7 +303,7 @@ func (b *readerBench) flips(store string, files []string, n int) {
 			if err := os.WriteFile(name, bad, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if out, ok := b.read(store, "verify"); ok {
+			if out, ok := verify(); ok {
 				t.Errorf("%s: a bit of byte %d was flipped, and verify says %s", filepath.Base(name), at, out)
 			}
 		}

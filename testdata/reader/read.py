@@ -93,6 +93,19 @@ def varint(b, at):
             return n, at
 
 
+def split(where, body, known):
+    """The fields of a body (§5.3): tag, value."""
+    i = 0
+    while i < len(body):
+        tag = body[i]
+        n, i = varint(body, i + 1)
+        need(i + n <= len(body), "%s: field %d is cut off" % (where, tag))
+        if tag < 128 and tag not in known:
+            sys.exit("read.py: %s: field %d is not known" % (where, tag))
+        yield tag, body[i:i + n]
+        i += n
+
+
 def following(b, magic, at, end, whole):
     """Where the next whole frame or record begins, or the end."""
     at = b.find(magic, at + 1, end)
@@ -198,15 +211,9 @@ class Store:
         return kind, seq, durable, body
 
     def take(self, name, at, kind, seq, body):
-        fields, i = collections.defaultdict(list), 0
-        while i < len(body):
-            tag = body[i]
-            n, i = varint(body, i + 1)
-            need(i + n <= len(body), "%s@%d: field %d is cut off" % (name, at, tag))
-            if tag < 128 and tag not in (*range(1, 17), *range(64, 70)):
-                sys.exit("read.py: field %d of the journal is not known" % tag)
-            fields[tag].append(body[i:i + n])
-            i += n
+        fields = collections.defaultdict(list)
+        for tag, value in split("%s@%d" % (name, at), body, (*range(1, 17), *range(64, 70))):
+            fields[tag].append(value)
         for f in fields[64]:
             pack, length = f[:16], int.from_bytes(f[16:], "little")
             self.lengths[pack] = max(length, self.lengths.get(pack, 0))
@@ -247,7 +254,9 @@ class Store:
             end = self.lengths.get(pack, 64)
         need(end <= len(b), name + ": shorter than it was")
         self.found[pack] = end, []
-        at = 64
+        self.read_records(name, b, 64, end, self.found[pack][1])
+
+    def read_records(self, name, b, at, end, found):
         while at < end:
             head = self.header(b, at)
             if head is None or at + 56 + head[3] > end:
@@ -258,9 +267,9 @@ class Store:
             if kind not in (BLOB, CHUNKS, TREE, COVERAGE, GROUP) or codec not in (0, 1):
                 sys.exit("read.py: records of kind %d and codec %d are not known" % (kind, codec))
             if kind == GROUP:
-                self.try_to(self.members, name, b, at, head, self.found[pack][1])
+                self.try_to(self.members, name, b, at, head, found)
             else:
-                self.found[pack][1].append((id[:24], at, stored))
+                found.append((id[:24], at, stored))
                 self.places.setdefault(id, []).append(Place(name, at, kind, codec, raw, stored, crc, 0, 0, raw))
             at += 56 + stored
 
@@ -331,12 +340,15 @@ class Store:
             if os.path.exists(os.path.join(self.path, "journal", "%08d.sum" % number)):
                 self.try_to(self.summary, number, base, length, here)
 
+    def payload(self, p):
+        with open(os.path.join(self.path, p.pack), "rb") as f:
+            f.seek(p.at + 56)
+            return f.read(p.stored)
+
     def record(self, p, with_crc):
         """What a record holds, decoded; of a group all of it."""
         if (p.pack, p.at) not in self.cache:
-            with open(os.path.join(self.path, p.pack), "rb") as f:
-                f.seek(p.at + 56)
-                payload = f.read(p.stored)
+            payload = self.payload(p)
             need(not with_crc or crc32c(payload) == p.crc, "%s@%d: checksum" % (p.pack, p.at))
             b = payload[p.first:]
             if p.codec:
@@ -438,19 +450,21 @@ class Store:
 
     def list(self):
         for seq, (kind, fields) in sorted(self.records.items()):
-            text = lambda tag: fields[tag][0].decode(errors="backslashreplace") if fields[tag] else "-"
-            data = json.loads(text(16)) if fields[16] else {}
-            turn = data.get("turn", 0 if fields[16] and text(9) in ("step", "empty") else "-")
-            if kind == 2 and fields[9] and text(9) not in KINDS:
-                sys.exit("read.py: record %d: its kind %s is not known" % (seq, text(9)))
-            when = "-"
-            if fields[3]:
-                s, ns = divmod(int.from_bytes(fields[3][0], "little", signed=True), 10**9)
-                when = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(s)) + ".%09dZ" % ns
             pruned = any(seq in r for r in self.pruned)
-            print(seq, text(9) if kind == 2 else ("", "state", "snapshot", "packs", "ledger")[kind], text(7),
-                  turn, when, fields[1][0].hex() if fields[1] else "-",
-                  *["pruned"] * pruned, sep="\t")
+            print(*self.columns(seq, kind, fields), *["pruned"] * pruned, sep="\t")
+
+    def columns(self, seq, kind, fields):
+        text = lambda tag: fields[tag][0].decode(errors="backslashreplace") if fields[tag] else "-"
+        data = json.loads(text(16)) if fields[16] else {}
+        turn = data.get("turn", 0 if fields[16] and text(9) in ("step", "empty") else "-")
+        if kind == 2 and fields[9] and text(9) not in KINDS:
+            sys.exit("read.py: record %d: its kind %s is not known" % (seq, text(9)))
+        when = "-"
+        if fields[3]:
+            s, ns = divmod(int.from_bytes(fields[3][0], "little", signed=True), 10**9)
+            when = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(s)) + ".%09dZ" % ns
+        return (seq, text(9) if kind == 2 else ("", "state", "snapshot", "packs", "ledger")[kind], text(7),
+                turn, when, fields[1][0].hex() if fields[1] else "-")
 
     def ls(self, id):
         if any(p.kind == COVERAGE for p in self.places.get(id, ())):
@@ -493,12 +507,18 @@ class Store:
             os.chmod(path, mode)
 
     def verify(self):
+        seen, blobs = self.whole(self.snapshots())
+        self.derived()
+        print("%d directories and %d contents" % (len(seen), len(blobs)))
+
+    def whole(self, snapshots):
+        """Reads all that snapshots need, and returns its directories and contents."""
         blobs, seen, todo = {}, set(), []
-        for _, fields in self.snapshots():
+        for _, fields in snapshots:
             pairs = [(fields[1][0], fields[2][0] if fields[2] else ZERO)]
             pairs += [(f[:32], f[32:]) for f in fields[14] + fields[15]]
             todo += [(kind, id) for pair in pairs for kind, id in zip((TREE, COVERAGE), pair)]
-            blobs.update((id, None) for id in fields[128])
+            blobs.update((id, None) for id in fields[128] if id[:8] != b"\xff" * 8)
         while todo:
             kind, id = todo.pop()
             if id == ZERO or id[:8] == b"\xff" * 8 or (kind, id) in seen:
@@ -514,8 +534,7 @@ class Store:
                 self.damage.append(self.why(id))
             elif b is not None and blobs[id] not in (None, len(b)):
                 self.damage.append("%s: not of the size that its tree says" % id.hex())
-        self.derived()
-        print("%d directories and %d contents" % (len(seen), len(blobs)))
+        return seen, blobs
 
 
 def main():
