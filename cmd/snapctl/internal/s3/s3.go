@@ -98,6 +98,7 @@ type request struct {
 	list        bool // it is not about one object
 	query       url.Values
 	header      map[string]string
+	part        string // of the object, as Range has it; "": all
 	body        []byte
 }
 
@@ -125,6 +126,9 @@ func (b *Bucket) do(ctx context.Context, r *request) (*http.Response, error) {
 		return nil, err
 	}
 	sign(req, r.body, keys, b.config.Region, time.Now().Add(time.Duration(b.ahead.Load())))
+	if r.part != "" { // it is not signed: caches on the way ask for the whole object
+		req.Header.Set("Range", r.part)
+	}
 	resp, err := b.client.Do(req)
 	if err != nil {
 		return nil, withoutURL(err)
@@ -249,9 +253,9 @@ func (b *Bucket) Get(ctx context.Context, key string, off, n int64) ([]byte, err
 	}
 	switch {
 	case n > 0:
-		r.header = map[string]string{"Range": fmt.Sprintf("bytes=%d-%d", off, off+n-1)}
+		r.part = fmt.Sprintf("bytes=%d-%d", off, off+n-1)
 	case off > 0:
-		r.header = map[string]string{"Range": fmt.Sprintf("bytes=%d-", off)}
+		r.part = fmt.Sprintf("bytes=%d-", off)
 	}
 	resp, err := b.do(ctx, r)
 	if e, ok := errors.AsType[*ServerError](err); ok && e.Status == http.StatusRequestedRangeNotSatisfiable {
