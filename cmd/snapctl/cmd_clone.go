@@ -27,6 +27,7 @@ import (
 // cloneFlags are the flags of clone.
 type cloneFlags struct {
 	identity, at, name string
+	cache              string   // directory that keeps packs nearby
 	only               []string // paths; none: all
 	lazy               bool
 }
@@ -45,6 +46,7 @@ func (a *app) cloneCommand() *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&f.identity, "identity", "", identityUsage)
+	c.Flags().StringVar(&f.cache, "cache", "", "keep packs in `DIR` for others on this machine (default $BOO_CACHE)")
 	c.Flags().StringVar(&f.at, "at", "", "restore `REV` when it is there")
 	c.Flags().StringArrayVar(&f.only, "only", nil, "write only this `PATH` of the files, and leave the rest there")
 	c.Flags().BoolVar(&f.lazy, "lazy", false, "leave contents there that the files do not need now")
@@ -75,10 +77,16 @@ func (a *app) clone(ctx context.Context, text, dir string, f *cloneFlags) error 
 	if err := mustBeEmpty(dir); err != nil {
 		return err
 	}
-	repo, text, err := a.openRemote(ctx, text, f.identity, "")
+	config, err := a.cloneConfig(f)
 	if err != nil {
 		return err
 	}
+	repo, text, err := a.openRemote(ctx, text, f.identity, config)
+	if err != nil {
+		return err
+	}
+	config.URL, config.ID = text, repo.ID()
+	a.useNear(repo, config.Cache)
 	shown, stop := a.showProgress(ctx)
 	defer stop()
 	var session *string
@@ -100,10 +108,7 @@ func (a *app) clone(ctx context.Context, text, dir string, f *cloneFlags) error 
 		return err
 	}
 	x := &cloning{app: a, dir: dir, flags: f, answer: &cloneAnswer{Dir: dir, Others: others}, goOn: goOn,
-		config: &exchange.Config{Name: f.name, URL: text, ID: repo.ID(), Identity: f.identity}}
-	if f.identity != "" {
-		x.config.Identity = a.path(f.identity)
-	}
+		config: config}
 	err = x.withStore(shown, func(s *cas.Store, loc *places.Location) error {
 		return x.bring(shown, x.importer(s, repo, loc), fetched)
 	})
@@ -117,13 +122,36 @@ func (a *app) clone(ctx context.Context, text, dir string, f *cloneFlags) error 
 	if err := x.print(); err != nil || f.at == "" {
 		return err
 	}
+	return x.restore(ctx)
+}
+
+// restore does what --at asks for.
+func (x *cloning) restore(ctx context.Context) error {
+	a := x.app
 	a.out.Flush()
-	sub := newApp([]string{"--root", dir, "--session", x.answer.Session, "restore", "-y", f.at}, a.stdin, a.stdout,
-		a.stderr, a.getenv)
+	sub := newApp([]string{"--root", x.dir, "--session", x.answer.Session, "restore", "-y", x.flags.at}, a.stdin,
+		a.stdout, a.stderr, a.getenv)
 	if code := sub.run(ctx); code != exitDone {
 		return &failure{code: code}
 	}
 	return nil
+}
+
+// cloneConfig returns what a clone remembers of its remote, as far as flags say it.
+func (a *app) cloneConfig(f *cloneFlags) (*exchange.Config, error) {
+	c := &exchange.Config{Name: f.name, Identity: f.identity, Cache: f.cache}
+	for _, p := range []*string{&c.Identity, &c.Cache} {
+		if *p == "" {
+			continue
+		}
+		abs, err := filepath.Abs(a.path(*p))
+		if err != nil {
+			return nil, err
+		}
+		*p = abs
+	}
+	a.cache = c.Cache
+	return c, nil
 }
 
 // notWhole returns the failure of a clone that has brought all records, and then was cut off by an error: part of

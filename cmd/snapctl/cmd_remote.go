@@ -197,7 +197,7 @@ func (a *app) remoteAdd(ctx context.Context, text string, c *exchange.Config) er
 		c.Identity = a.path(c.Identity)
 	}
 	return a.withRemotes(ctx, func(p *place) error {
-		repo, text, err := a.openRemote(ctx, text, c.Identity, "")
+		repo, text, err := a.openRemote(ctx, text, c.Identity, c)
 		if err != nil {
 			return err
 		}
@@ -512,6 +512,7 @@ func (p *place) pull(ctx context.Context, c *exchange.Config, repo *lines.Repo) 
 	if p.app.sessionTyped {
 		session = &p.app.flags.session
 	}
+	p.app.useNear(repo, c.Cache)
 	f, err := exchange.Fetch(ctx, repo, session)
 	if err != nil {
 		return nil, err

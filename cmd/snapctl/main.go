@@ -57,7 +57,7 @@ func withHome(getenv func(string) string) func(string) string {
 
 func newApp(args []string, stdin *os.File, stdout, stderr io.Writer, getenv func(string) string) *app {
 	return &app{args: args, out: bufio.NewWriterSize(stdout, 64<<10), stdin: stdin, stdout: stdout, stderr: stderr,
-		getenv: withHome(getenv)}
+		getenv: withHome(getenv), nears: new(nears)}
 }
 
 // run executes the command line.
@@ -106,6 +106,8 @@ type app struct {
 	badConfig      error // what is wrong with the configuration
 
 	settings map[string]settingValue // by key, once they were read
+	nears    *nears
+	cache    string // near cache that clone --cache names
 
 	located   *places.Location // of the directory, once it was found
 	locatedOf string           // its --root

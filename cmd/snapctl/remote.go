@@ -18,6 +18,7 @@ import (
 	"github.com/boocode/filestore/internal/exchange"
 	"github.com/boocode/filestore/internal/remote"
 	"github.com/boocode/filestore/internal/remote/lines"
+	"github.com/boocode/filestore/internal/remote/near"
 	"github.com/boocode/filestore/internal/words"
 )
 
@@ -92,14 +93,16 @@ func (a *app) identityOf(flag, remembered string) (*identity.Identity, error) {
 	return id, nil
 }
 
-// openRemote opens the remote at a URL, and returns the URL as it is to be remembered.
-func (a *app) openRemote(ctx context.Context, text, flag, remembered string) (*lines.Repo, string, error) {
+// openRemote opens the remote at a URL, and returns the URL as it is to be remembered. c has the identity and
+// the near cache that are remembered.
+func (a *app) openRemote(ctx context.Context, text, flag string, c *exchange.Config) (*lines.Repo, string, error) {
 	b, text, err := a.backend(text, false)
 	if err != nil {
 		return nil, "", err
 	}
-	repo, err := lines.Open(ctx, a.sure(b), func(wrapped []byte) ([]byte, error) {
-		id, err := a.identityOf(flag, remembered)
+	d := &dropping{a.sure(b), func() *near.Cache { return a.near(c.Cache) }}
+	repo, err := lines.Open(ctx, d, func(wrapped []byte) ([]byte, error) {
+		id, err := a.identityOf(flag, c.Identity)
 		if err != nil {
 			return nil, err
 		}
@@ -213,7 +216,7 @@ func (a *app) withRepo(
 
 // openKnown opens a remote that the store knows. Another in its place is refused.
 func (p *place) openKnown(ctx context.Context, c *exchange.Config) (*lines.Repo, error) {
-	repo, _, err := p.app.openRemote(ctx, c.URL, "", c.Identity)
+	repo, _, err := p.app.openRemote(ctx, c.URL, "", c)
 	if err == nil && repo.ID() != c.ID {
 		err = refuse("nothing was changed; 'snapctl remote remove' and 'add' take the one that is there now",
 			"remote %s: another remote is at %s than was added", words.Quote(c.Name), c.URL)
@@ -224,7 +227,11 @@ func (p *place) openKnown(ctx context.Context, c *exchange.Config) (*lines.Repo,
 // fetcher returns what fetches contents that remotes have promised.
 func (a *app) fetcher() cas.Fetcher {
 	f := &exchange.Fetcher{Open: func(ctx context.Context, c *exchange.Config) (*lines.Repo, error) {
-		return (&place{app: a}).openKnown(ctx, c)
+		repo, err := (&place{app: a}).openKnown(ctx, c)
+		if err == nil {
+			a.useNear(repo, c.Cache)
+		}
+		return repo, err
 	}}
 	return f.Fetch
 }

@@ -240,7 +240,7 @@ func (a *app) runFor(ctx context.Context, e *manager.Engine, line json.RawMessag
 	if err := a.mustHave(q.Env); err != nil {
 		return nil, err
 	}
-	c := &app{cwd: string(q.CWD), engine: e, columns: q.Columns, rows: q.Rows,
+	c := &app{cwd: string(q.CWD), engine: e, nears: new(nears), columns: q.Columns, rows: q.Rows,
 		getenv: func(name string) string { return q.Env[name] }}
 	for _, arg := range q.Args {
 		c.args = append(c.args, string(arg))

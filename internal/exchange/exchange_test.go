@@ -33,7 +33,8 @@ type machine struct {
 	t    *testing.T
 	root string // of all
 	dir  string
-	log  string // of sessions that a runtime keeps; "": none
+	log  string     // of sessions that a runtime keeps; "": none
+	near lines.Near // by which it clones; nil: none
 }
 
 func newMachine(t *testing.T) *machine {
@@ -157,6 +158,9 @@ func (m *machine) clone(b remote.Backend, session *string) (r *ImportResult, err
 		repo, err := openRepo(m.t.Context(), b)
 		if err != nil {
 			return err
+		}
+		if m.near != nil {
+			repo.UseNear(m.near)
 		}
 		f, err := Fetch(m.t.Context(), repo, session)
 		if err != nil {

@@ -149,7 +149,9 @@ func (f *Fetcher) Fetch(ctx context.Context, s *cas.Store, remote string, ids []
 	if !isDamaged && !isGone(err) {
 		return err
 	}
-	// A prune, or a repair, has put it elsewhere: the entries say where.
+	// A prune, or a repair, has put it elsewhere: the entries say where. Or somebody who has the keys has put it
+	// nearby.
+	repo.UseNear(nil)
 	if ferr := findAgain(ctx, s, repo, remote, ids); ferr != nil {
 		return errors.Join(err, ferr)
 	}
@@ -427,7 +429,11 @@ func readRanges(ctx context.Context, repo *lines.Repo, ranges []packRange) ([]re
 		group.Go(func() (err error) {
 			r := &ranges[i]
 			list[i].packRange = r
-			list[i].bytes, err = repo.ReadRange(ctx, r.ref, r.parts[0].Off, r.end()-r.parts[0].Off)
+			off := r.parts[0].Off
+			list[i].bytes, err = repo.ReadRange(ctx, r.ref, off, r.end()-off, func(b []byte) error {
+				opened := readRange{r, b}
+				return opened.records(ctx, repo, func([]byte) error { return nil })
+			})
 			progress.Of(ctx).Count(1, int64(len(list[i].bytes)))
 			return err
 		})

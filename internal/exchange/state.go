@@ -36,6 +36,7 @@ type Config struct {
 	URL      string `json:"url"`
 	ID       string `json:"id"`                 // of the remote that was there: another is refused
 	Identity string `json:"identity,omitempty"` // file with the identity that opens it; "": the user's own
+	Cache    string `json:"cache,omitempty"`    // directory that keeps packs nearby; "": none
 	NoLog    bool   `json:"noLog,omitempty"`    // logs of runtimes do not go along
 	Manual   bool   `json:"manual,omitempty"`   // only who asks for it pushes, and no engine does
 }

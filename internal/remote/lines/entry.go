@@ -54,7 +54,7 @@ type PackRef struct {
 	Index      uint64 // offset of its index
 }
 
-func (p *PackRef) dir() string { return fmt.Sprintf("data/%08d/%s/", p.Generation, p.Line) }
+func (p *PackRef) dir() string { return fmt.Sprintf(PackPrefix+"%08d/%s/", p.Generation, p.Line) }
 
 // Key returns the key of the pack.
 func (p *PackRef) Key() string { return p.dir() + hex.EncodeToString(p.Hash[:]) }

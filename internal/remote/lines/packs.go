@@ -9,6 +9,9 @@ import (
 	"github.com/boocode/filestore/internal/remote"
 )
 
+// PackPrefix is what the keys of packs begin with, and no others.
+const PackPrefix = "data/"
+
 // The bytes of a pack (docs/reference/format-remote.md §6).
 const (
 	packMagic      = "boorpak\n"
@@ -185,11 +188,7 @@ func (r *Repo) PutPack(ctx context.Context, generation uint64, line Line, parts 
 // ReadPack calls fn with each record of a pack, whose bytes it must not keep. All of it was
 // verified before.
 func (r *Repo) ReadPack(ctx context.Context, ref *PackRef, fn func(record []byte) error) error {
-	b, err := r.b.Get(ctx, ref.Key(), 0, -1)
-	if err != nil {
-		return err
-	}
-	return r.readPack(ctx, ref, b, fn)
+	return r.withPack(ctx, ref, func(b []byte) error { return r.readPack(ctx, ref, b, fn) })
 }
 
 func (r *Repo) readPack(ctx context.Context, ref *PackRef, b []byte, fn func(record []byte) error) error {
@@ -216,11 +215,29 @@ type IndexPart struct {
 
 // Index reads the index of a pack alone, which says what is in it. It is sealed with the key of
 // the pack, so nobody else has written it.
-func (r *Repo) Index(ctx context.Context, ref *PackRef) ([]IndexPart, error) {
-	b, err := r.b.Get(ctx, ref.Key(), int64(ref.Index), int64(ref.Size-ref.Index))
-	if err != nil {
-		return nil, err
+func (r *Repo) Index(ctx context.Context, ref *PackRef) (parts []IndexPart, err error) {
+	if r.nearby() == nil {
+		b, err := r.b.Get(ctx, ref.Key(), int64(ref.Index), int64(ref.Size-ref.Index))
+		if err != nil {
+			return nil, err
+		}
+		return r.parseIndex(ctx, ref, b)
 	}
+	// Whoever has the key could have sealed another index: only with all of the pack it is the one that was put there.
+	err = r.withPack(ctx, ref, func(b []byte) (err error) {
+		if uint64(len(b)) < ref.Index {
+			return damaged(ref.Key(), fmt.Errorf("it has %d bytes, not %d", len(b), ref.Size))
+		}
+		if parts, err = r.parseIndex(ctx, ref, b[ref.Index:]); err != nil {
+			return err
+		}
+		return r.readPack(ctx, ref, b, func([]byte) error { return nil })
+	})
+	return parts, err
+}
+
+// parseIndex reads an index as it is sealed.
+func (r *Repo) parseIndex(ctx context.Context, ref *PackRef, b []byte) ([]IndexPart, error) {
 	var list []indexed
 	text, err := r.openPart(ctx, ref, ref.Index, b)
 	if err == nil {
@@ -241,8 +258,18 @@ func (r *Repo) Index(ctx context.Context, ref *PackRef) ([]IndexPart, error) {
 	return parts, nil
 }
 
-// ReadRange reads a part of a pack as it is there. OpenPart opens what is in it.
-func (r *Repo) ReadRange(ctx context.Context, ref *PackRef, off, n uint64) ([]byte, error) {
+// ReadRange reads a part of a pack as it is there. OpenPart opens what is in it. isRight is asked of what comes
+// from nearby: what is not as it was sealed is read from the remote.
+func (r *Repo) ReadRange(ctx context.Context, ref *PackRef, off, n uint64, isRight func([]byte) error) ([]byte, error) {
+	if near := r.nearby(); near != nil {
+		if b := near.Read(ref.Key(), int64(off), int64(n)); b != nil {
+			err := isRight(b)
+			if err == nil {
+				return b, nil
+			}
+			near.Drop(ref.Key(), err)
+		}
+	}
 	b, err := r.b.Get(ctx, ref.Key(), int64(off), int64(n))
 	if err == nil && uint64(len(b)) != n {
 		err = damaged(ref.Key(), fmt.Errorf("it has %d bytes from %d on, not %d", len(b), off, n))

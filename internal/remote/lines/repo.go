@@ -32,6 +32,7 @@ type Repo struct {
 	isFresh bool // the ledger was read
 	held    map[string][]byte
 	folds   map[string]map[uint64]*folded
+	near    Near // that has packs; nil: they are read from the remote
 }
 
 func newRepo(b remote.Backend, f *format, ks keyring, unwrap func([]byte) ([]byte, error)) *Repo {
@@ -407,7 +408,7 @@ func (r *Repo) DirOf(session string) string { return r.dir(session) }
 // Packs lists the packs that are there, with their lengths.
 func (r *Repo) Packs(ctx context.Context) (map[string]int64, error) {
 	packs := make(map[string]int64)
-	for item, err := range r.b.List(ctx, "data/", "") {
+	for item, err := range r.b.List(ctx, PackPrefix, "") {
 		if err != nil {
 			return nil, err
 		}

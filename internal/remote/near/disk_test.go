@@ -1,0 +1,3 @@
+package near
+
+import _ "github.com/boocode/filestore/internal/testdisk"
