@@ -187,6 +187,14 @@ cost: ## sizes, start time beside a hello in Go, and what a first command from t
 years: build ## what a store costs after 1,000, 10,000 and 100,000 snapshots, one table
 	go run ./bench/years -snapctl ./snapctl
 
+# The first command, the first prune, feature "moved", notes on turns, groups by themselves, compaction.
+REVS ?= 8e48a4f6 f5d37cd3 ab9d652e d2fdec58 5dc69ebf ce0691b1
+.PHONY: upgrade
+upgrade: build ## one store written by an old version after the other, from the first on, TURNS=1000: all must stay whole; REVS=commits
+	@d=$$(mktemp -d) && trap 'rm -rf $$d' EXIT && set -e && for r in $(REVS); do \
+	  mkdir $$d/src && git archive $$r | tar -x -C $$d/src && go build -C $$d/src -o $$d/snapctl-$$r ./cmd/snapctl && rm -r $$d/src; done && \
+	  go run -C internal/tools ./upgrade -turns $(or $(TURNS),1000) $(foreach r,$(REVS),$$d/snapctl-$(r)) $(CURDIR)/snapctl
+
 .PHONY: e2e
 e2e: ## the integrations inside of real agents, from the npm registry
 	go test -count=1 -timeout 30m ./e2e -e2e -v

@@ -113,6 +113,7 @@ var mayImport = map[string][]string{
 	"internal/version":              {},
 	"internal/gotest":               {}, // a program that runs the tests
 	"internal/release":              {}, // a program that makes what is downloaded
+	"internal/tools/upgrade":        {}, // a program that has several versions of the command write one store
 	"internal/tools/systems":        {}, // a program that checks types for other systems
 	"cmd/snapctl-checkpoints":       {"internal/dbpipe", "internal/explain", "internal/version"},
 	"client":                        {"internal/explain", "internal/wire", "manager", "session", "store"},
