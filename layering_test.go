@@ -164,7 +164,7 @@ var only = map[string][]string{
 	"github.com/modelcontextprotocol/go-sdk": {},
 	// snapctl starts itself
 	"os/exec": {"bench", "bench/years", "cmd/snapctl", "examples/runtime",
-		"internal/gotest", "internal/mutants", "internal/release", "internal/testhistory",
+		"internal/gotest", "internal/mutants", "internal/release", "internal/testhistory", "internal/tools/upgrade",
 		"internal/remote/remotetest"},
 	"github.com/tailscale/hujson":          {"cmd/snapctl/internal/agents"},
 	"charm.land/bubbletea":                 {"cmd/snapctl/internal/picker"},
@@ -183,7 +183,7 @@ var only = map[string][]string{
 	"net/http": {"checkpoint/httpapi", "cmd/snapctl", "cmd/snapctl/internal/s3", "cmd/snapctl/internal/timeline",
 		"web/build"},
 	"flag": {"web/build", "bench", "bench/years", "examples/runtime", "internal/gotest",
-		"internal/mutants", "internal/release", "internal/testformat", "internal/testseed"},
+		"internal/tools/upgrade", "internal/mutants", "internal/release", "internal/testformat", "internal/testseed"},
 }
 
 // TestLayering parses the sources in this process: a child process's answer

@@ -251,7 +251,8 @@ func (w *world) try(program string, args ...string) (said string, code int, err 
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
 		said = stdout.String() + stderr.String()
-		return said, cmd.ProcessState.ExitCode(), fmt.Errorf("%s %s: %w\n%s", program, strings.Join(args, " "), err, said)
+		err = fmt.Errorf("%s %s: %w\n%s", program, strings.Join(args, " "), err, said)
+		return said, cmd.ProcessState.ExitCode(), err
 	}
 	return stdout.String(), 0, nil
 }
