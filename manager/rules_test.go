@@ -1316,7 +1316,7 @@ func (w *rules) cut(s *ruleSession, rp *rulePath) {
 		if st.comes && !came.has(st.c.turn) || st.half { // which no cut can say
 			continue
 		}
-		if cut, ok := ruleCutOf(st); ok {
+		if cut, ok := ruleCutOf(st); ok && !s.isCut(cut, rp.from.minus(again)) {
 			c.cuts = append(c.cuts, cut)
 		}
 	}
@@ -1346,6 +1346,27 @@ func ruleCutOf(st ruleStep) (cut ruleCut, ok bool) {
 		}
 	}
 	return cut, len(cut.lines) > 0
+}
+
+// isCut reports whether cuts that are in say all of a cut.
+func (s *ruleSession) isCut(cut ruleCut, in ruleSet) bool {
+	said := make(map[int]bool)
+	for _, id := range in {
+		for _, o := range s.changes[id].cuts {
+			if o.of.id == cut.of.id && o.whole {
+				return true
+			}
+			if o.of.id == cut.of.id {
+				maps.Copy(said, o.lines)
+			}
+		}
+	}
+	for i := range cut.lines {
+		if !said[i] {
+			return false
+		}
+	}
+	return !cut.whole
 }
 
 // takeBack undoes or redoes.
