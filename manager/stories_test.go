@@ -1865,6 +1865,19 @@ var stories = []story{
 			st.restore("s", "start")
 			st.want("p", "0000", "q", "-")
 		}},
+	{name: "found where it came", why: "what came in part on what others had made does not bring what it was made on",
+		real: true, merge: true, tell: func(st *storyTeller, _ int) {
+			st.begin("t")
+			st.turn("s", func() { st.line("p", 4, "S") })
+			st.turn("t", func() { st.line("p", 2, "A"); st.line("p", 4, "B") })
+			st.restore("t", "@~1")
+			st.restore("s", "start")
+			st.undo("t")
+			st.want("p", "0A00")
+			st.wantAnswer("left", "p")
+			st.restore("t", "start")
+			st.want("p", "0000")
+		}},
 }
 
 // The log says of a turn of which a restore of some paths took only these that it is

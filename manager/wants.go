@@ -257,6 +257,7 @@ const whyUntold = "it is not known what the file would be without the changes th
 // has found something else than was expected there. What the first has found does
 // not matter if the path goes back to that.
 func (ws *wants) foundMoreSince(w *want, first *record, found bool) error {
+	var newer standing.StepChange // the one before
 	for t := ws.standings.Line.Trail(ws.tip, w.Path); w.Doubt == ""; {
 		r, err := t.Next(ws.ctx)
 		if r == nil || err != nil {
@@ -275,12 +276,16 @@ func (ws *wants) foundMoreSince(w *want, first *record, found bool) error {
 			return err
 		}
 		switch {
-		case c == nil || isFirst && found:
+		case c == nil:
+		case isWithCut(w.Path, newer, r) && !trees.Same(newer.Change.Old, c.New):
+			w.mix("you, or another session, changed it since " + r.Deed())
+		case isFirst && found:
 		case c.Mixed, isAnew:
 			w.mix(mixedWithin)
 		default:
 			err = ws.foundMoreAt(r, []string{w.Path}, func(string) *tree.Entry { return c.Old })
 		}
+		newer = standing.StepChange{By: r, Change: c}
 		if err == nil && r.IsJoint() {
 			err = ws.foundMoreBelow(w, r)
 		}
@@ -289,6 +294,16 @@ func (ws *wants) foundMoreSince(w *want, first *record, found bool) error {
 		}
 	}
 	return nil
+}
+
+// isWithCut reports whether a record came in at a path with a cut, which then did not find what the
+// record has left, but what was there.
+func isWithCut(p string, cut standing.StepChange, r *record) bool {
+	if cut.Change == nil || !cut.By.IsJoint() {
+		return false
+	}
+	a := cut.By.StandsApart(p)
+	return a != nil && slices.Contains(a.With, r.Seq)
 }
 
 // foundMoreBelow doubts a path at which a turn had found something else than was expected there,
