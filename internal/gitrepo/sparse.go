@@ -114,55 +114,75 @@ func (s *Sparse) Names(dir string) []SparseName {
 
 func (s *Sparse) search(path string) int { return sort.SearchStrings(s.paths, path) }
 
+// sparseDirs are the directories around the index entry that Index.Sparse looks
+// at, from the root on.
+type sparseDirs struct {
+	of   *Sparse
+	dirs []sparseDir
+}
+
+type sparseDir struct {
+	name  string // with a slash at its end
+	begin int    // where paths in it begin among those of the Sparse
+	whole bool   // all in it is taken out, so far
+}
+
+// enter leaves the directories that do not hold name, and enters those that do.
+func (d *sparseDirs) enter(name string) {
+	keep := len(d.dirs) // mostly all: the deepest tells for those around it
+	for keep > 0 && !(strings.HasPrefix(name, d.dirs[keep-1].name) && len(name) > len(d.dirs[keep-1].name)) {
+		keep--
+	}
+	d.leave(keep)
+	from := 0
+	if keep > 0 {
+		from = len(d.dirs[keep-1].name)
+	}
+	for i := strings.IndexByte(name[from:], '/'); i >= 0; i = strings.IndexByte(name[from:], '/') {
+		if from += i + 1; from == len(name) { // a directory as a whole
+			break
+		}
+		d.dirs = append(d.dirs, sparseDir{name[:from], len(d.of.paths), true})
+	}
+}
+
+// leave leaves all but the first n directories; one of which all is taken out
+// stands for the paths in it.
+func (d *sparseDirs) leave(n int) {
+	s := d.of
+	for len(d.dirs) > n {
+		left := d.dirs[len(d.dirs)-1]
+		d.dirs = d.dirs[:len(d.dirs)-1]
+		if !left.whole {
+			d.holdMore()
+			continue
+		}
+		s.paths = append(s.paths[:left.begin], left.name)
+		// Links in it are no paths of their own any more.
+		for len(s.links) > 0 && strings.HasPrefix(s.links[len(s.links)-1], left.name) {
+			s.links = s.links[:len(s.links)-1]
+		}
+	}
+}
+
+// holdMore notes that the innermost directory holds something that is not taken out.
+func (d *sparseDirs) holdMore() {
+	if len(d.dirs) > 0 {
+		d.dirs[len(d.dirs)-1].whole = false
+	}
+}
+
 // Sparse returns what the index says is taken out.
 func (x *Index) Sparse() *Sparse {
 	s := new(Sparse)
 	if !x.skips() {
 		return s
 	}
-	// The directories around the entry before, from the root on: where their
-	// paths begin among s.paths, and whether all below them is taken out.
-	type open struct {
-		name  string
-		begin int
-		whole bool
-	}
-	var dirs []open
-	leave := func(n int) { // all but the first n
-		for len(dirs) > n {
-			d := dirs[len(dirs)-1]
-			dirs = dirs[:len(dirs)-1]
-			if d.whole {
-				s.paths = append(s.paths[:d.begin], d.name)
-				// Links in it are no paths of their own any more.
-				for len(s.links) > 0 && strings.HasPrefix(s.links[len(s.links)-1], d.name) {
-					s.links = s.links[:len(s.links)-1]
-				}
-			} else if len(dirs) > 0 {
-				dirs[len(dirs)-1].whole = false
-			}
-		}
-	}
+	around := sparseDirs{of: s}
 	for name, e := range x.sorted() {
-		keep := len(dirs) // mostly all: the deepest tells for those around it
-		for keep > 0 && !(strings.HasPrefix(name, dirs[keep-1].name) && len(name) > len(dirs[keep-1].name)) {
-			keep--
-		}
-		leave(keep)
-		from := 0
-		if keep > 0 {
-			from = len(dirs[keep-1].name)
-		}
-		for i := strings.IndexByte(name[from:], '/'); i >= 0; i = strings.IndexByte(name[from:], '/') {
-			if from += i + 1; from == len(name) { // a directory as a whole
-				break
-			}
-			dirs = append(dirs, open{name[:from], len(s.paths), true})
-		}
+		around.enter(name)
 		if !e.skip {
-			if len(dirs) > 0 {
-				dirs[len(dirs)-1].whole = false
-			}
+			around.holdMore()
 			continue
 		}
 		if e.kind == Dir && !strings.HasSuffix(name, "/") { // a submodule
@@ -176,7 +196,7 @@ func (x *Index) Sparse() *Sparse {
 			s.links = append(s.links, name)
 		}
 	}
-	leave(0)
+	around.leave(0)
 	slices.Sort(s.paths) // "m/", a submodule, comes after "m.c"
 	s.paths = slices.Clip(slices.Compact(s.paths))
 	for _, list := range [][]string{s.paths, s.links} { // the index may go

@@ -138,31 +138,45 @@ func class(p []byte, fold bool) (members *[256]bool, n int, ok bool) {
 			}
 			c = 0
 		case c == '[' && i+1 < len(p) && p[i+1] == ':':
-			end := bytes.IndexByte(p[i+2:], ']')
-			if end < 0 {
+			length, ok := addClass(members, p[i:], fold)
+			if !ok {
 				return nil, 0, false
 			}
-			name, closed := bytes.CutSuffix(p[i+2:i+2+end], []byte(":"))
-			if !closed {
+			if length == 0 {
 				members[c] = true // no class after all: a "[" like any other byte
 				break
 			}
-			is, known := classes[string(name)]
-			if !known {
-				return nil, 0, false
-			}
-			for b := range members {
-				if is(byte(b)) || fold && string(name) == "upper" && isLower(byte(b)) {
-					members[b] = true
-				}
-			}
-			i += 2 + end
+			i += length - 1
 			c = 0
 		default:
 			members[c] = true
 		}
 		prev = c
 	}
+}
+
+// addClass adds the bytes of the class at the start of p, "[:upper:]", to
+// members, and returns its length: 0 if it does not end as a class does. It
+// returns false if p has no end, or the class is unknown.
+func addClass(members *[256]bool, p []byte, fold bool) (n int, ok bool) {
+	end := bytes.IndexByte(p[2:], ']')
+	if end < 0 {
+		return 0, false
+	}
+	name, closed := bytes.CutSuffix(p[2:2+end], []byte(":"))
+	if !closed {
+		return 0, true
+	}
+	is, known := classes[string(name)]
+	if !known {
+		return 0, false
+	}
+	for b := range members {
+		if is(byte(b)) || fold && string(name) == "upper" && isLower(byte(b)) {
+			members[b] = true
+		}
+	}
+	return 2 + end + 1, true
 }
 
 func isLower(c byte) bool { return 'a' <= c && c <= 'z' }
