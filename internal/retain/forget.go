@@ -160,23 +160,13 @@ func (p *ForgetPlan) removeCaches(ctx context.Context) error {
 
 // blobsToForget finds the contents that are meant.
 func blobsToForget(ctx context.Context, s *cas.Store, opts *ForgetOptions) (map[store.ID]bool, error) {
-	empty := object.Hash(object.Blob, nil)
-	ids := make(map[store.ID]bool)
-	for _, id := range opts.Blobs {
-		if id == empty {
-			return nil, fmt.Errorf("blob %s: it is empty: %w", id.Short(), ErrNothingToForget)
-		}
-		if there, err := s.Has(id); err != nil {
-			return nil, err
-		} else if _, err := s.Stored(object.Blob, id); there && errors.Is(err, store.ErrCorrupt) {
-			return nil, fmt.Errorf("%s: %w: it is no file's content", id, history.ErrUnknown)
-		}
-		ids[id] = true
+	f := &forgotten{
+		s: s, opts: opts, finder: audit.NewFinder(s, nil), done: make(map[store.ID]bool),
+		ids: make(map[store.ID]bool), before: make(map[store.ID]bool), found: make(map[string]bool),
 	}
-	before := make(map[store.ID]bool) // prompts that were forgotten
-	found := make(map[string]bool)
-	done := make(map[store.ID]bool)
-	finder := audit.NewFinder(s, nil)
+	if err := f.addBlobs(); err != nil {
+		return nil, err
+	}
 	reading := progress.Of(ctx)
 	reading.Begin(progress.Phase{Name: "searching", Unit: "snapshot"})
 	for snap, err := range s.Snapshots(ctx) {
@@ -184,49 +174,95 @@ func blobsToForget(ctx context.Context, s *cas.Store, opts *ForgetOptions) (map[
 			return nil, err
 		}
 		reading.Count(1, 0)
-		if opts.Prompts && !snap.Note.IsZero() && !snap.Pruned && (opts.Session == "" || opts.Session == snap.Session) {
-			there, herr := s.Has(snap.Note)
-			gone, err := s.Forgotten(snap.Note)
-			if err := errors.Join(herr, err); err != nil {
-				return nil, err
-			}
-			if gone && !there {
-				before[snap.Note] = true
-			} else {
-				ids[snap.Note] = true
-			}
+		if err := f.addPrompt(snap); err != nil {
+			return nil, err
 		}
-		for _, state := range object.States(snap) {
-			if done[state.Tree] || len(opts.Paths) == 0 {
-				continue
-			}
-			done[state.Tree] = true
-			for _, path := range opts.Paths {
-				list, err := finder.At(ctx, state.Tree, path)
-				if err != nil {
-					return nil, err
-				}
-				for _, e := range list {
-					found[path] = found[path] || e.ID == empty
-					if e.ID != empty {
-						ids[e.ID], found[path] = true, true
-					}
-				}
-			}
+		if err := f.addPaths(ctx, snap); err != nil {
+			return nil, err
 		}
 	}
 	for _, path := range opts.Paths {
-		if !found[path] {
+		if !f.found[path] {
 			return nil, fmt.Errorf("path %q: %w: no snapshot has a file there", path, history.ErrUnknown)
 		}
 	}
-	if len(ids) == 0 { // which is so already, and no mistake
-		ids = before
+	if len(f.ids) == 0 { // which is so already, and no mistake
+		f.ids = f.before
 	}
-	if len(ids) == 0 && len(opts.Paths) > 0 {
+	if len(f.ids) == 0 && len(opts.Paths) > 0 {
 		return nil, fmt.Errorf("%q: it is empty: %w", opts.Paths[0], ErrNothingToForget)
 	}
-	return ids, nil
+	return f.ids, nil
+}
+
+// forgotten gathers the contents that ForgetOptions mean.
+type forgotten struct {
+	s      *cas.Store
+	opts   *ForgetOptions
+	finder *audit.Finder
+	done   map[store.ID]bool // directories that were looked into
+	ids    map[store.ID]bool // what is meant
+	before map[store.ID]bool // prompts that were forgotten before
+	found  map[string]bool   // paths that some snapshot has
+}
+
+var emptyBlob = object.Hash(object.Blob, nil)
+
+// addBlobs adds those that are named by their IDs.
+func (f *forgotten) addBlobs() error {
+	for _, id := range f.opts.Blobs {
+		if id == emptyBlob {
+			return fmt.Errorf("blob %s: it is empty: %w", id.Short(), ErrNothingToForget)
+		}
+		if there, err := f.s.Has(id); err != nil {
+			return err
+		} else if _, err := f.s.Stored(object.Blob, id); there && errors.Is(err, store.ErrCorrupt) {
+			return fmt.Errorf("%s: %w: it is no file's content", id, history.ErrUnknown)
+		}
+		f.ids[id] = true
+	}
+	return nil
+}
+
+// addPrompt adds a snapshot's prompt, if prompts of its session are meant.
+func (f *forgotten) addPrompt(snap *store.Snapshot) error {
+	if !f.opts.Prompts || snap.Note.IsZero() || snap.Pruned || f.opts.Session != "" && f.opts.Session != snap.Session {
+		return nil
+	}
+	there, herr := f.s.Has(snap.Note)
+	gone, err := f.s.Forgotten(snap.Note)
+	if err := errors.Join(herr, err); err != nil {
+		return err
+	}
+	if gone && !there {
+		f.before[snap.Note] = true
+	} else {
+		f.ids[snap.Note] = true
+	}
+	return nil
+}
+
+// addPaths adds what a snapshot has at the paths that are named.
+func (f *forgotten) addPaths(ctx context.Context, snap *store.Snapshot) error {
+	for _, state := range object.States(snap) {
+		if f.done[state.Tree] || len(f.opts.Paths) == 0 {
+			continue
+		}
+		f.done[state.Tree] = true
+		for _, path := range f.opts.Paths {
+			list, err := f.finder.At(ctx, state.Tree, path)
+			if err != nil {
+				return err
+			}
+			for _, e := range list {
+				f.found[path] = true
+				if e.ID != emptyBlob {
+					f.ids[e.ID] = true
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // find finds out where the blobs are.

@@ -213,7 +213,6 @@ func (p *PrunePlan) choose(ctx context.Context) (drop, named map[uint64]bool, er
 	if keep.Session != "" && !slices.ContainsFunc(all, func(m dated) bool { return m.line.session == keep.Session }) {
 		return nil, nil, fmt.Errorf("session %q: %w", keep.Session, history.ErrNoSession)
 	}
-	now := time.Now()
 	ps, _, err := places.Of(p.s.FS())
 	if err != nil {
 		return nil, nil, err
@@ -226,17 +225,13 @@ func (p *PrunePlan) choose(ctx context.Context) (drop, named map[uint64]bool, er
 	if err != nil {
 		return nil, nil, err
 	}
+	now := time.Now()
 	for i := range all {
 		m := &all[i]
 		if keep.Session != "" && m.line.session != keep.Session {
 			continue
 		}
-		m.line.gone = m.line.gone || keep.KeepDeleted > 0 && m.first && m.line.isDeleted(deleted) &&
-			now.Sub(m.time) > keep.KeepDeleted
-		stays := m.named || m.first || !keep.drops() || keep.KeepWithin > 0 && now.Sub(m.time) <= keep.KeepWithin ||
-			keep.KeepLast > 0 && m.line.counted < keep.KeepLast
-		byRule := !stays || m.line.gone && !m.named
-		m.drop = !m.must && (byRule || keep.DropSession && keep.Session != "")
+		p.judge(m, now, deleted)
 		if unpushed[m.seq] && !keep.DropSession {
 			p.keepUnpushed(m)
 		}
@@ -249,6 +244,24 @@ func (p *PrunePlan) choose(ctx context.Context) (drop, named map[uint64]bool, er
 			return nil, nil, err
 		}
 	}
+	drop, named = p.count(all)
+	return drop, named, nil
+}
+
+// judge says whether the rules have a snapshot go. Those of its session that are newer come before.
+func (p *PrunePlan) judge(m *dated, now time.Time, deleted func(*sessionLine) bool) {
+	keep := p.keep
+	m.line.gone = m.line.gone || keep.KeepDeleted > 0 && m.first && m.line.isDeleted(deleted) &&
+		now.Sub(m.time) > keep.KeepDeleted
+	stays := m.named || m.first || !keep.drops() || keep.KeepWithin > 0 && now.Sub(m.time) <= keep.KeepWithin ||
+		keep.KeepLast > 0 && m.line.counted < keep.KeepLast
+	byRule := !stays || m.line.gone && !m.named
+	m.drop = !m.must && (byRule || keep.DropSession && keep.Session != "")
+}
+
+// count notes how many snapshots go and stay in each session, and returns, by number, which go and
+// which have a name.
+func (p *PrunePlan) count(all []dated) (drop, named map[uint64]bool) {
 	drop, named = make(map[uint64]bool), make(map[uint64]bool)
 	var lines []*sessionLine // of which some go
 	for i := range all {
@@ -269,7 +282,7 @@ func (p *PrunePlan) choose(ctx context.Context) (drop, named map[uint64]bool, er
 		p.Sessions = append(p.Sessions, l.info)
 	}
 	slices.SortStableFunc(p.Sessions, func(a, b PrunedSession) int { return b.Newest.Compare(a.Newest) })
-	return drop, named, nil
+	return drop, named
 }
 
 // keepUnpushed has a snapshot stay that is nowhere else, and is to be.
