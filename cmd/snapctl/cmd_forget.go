@@ -82,21 +82,17 @@ func (a *app) forget(cmd *cobra.Command, p *place, args []string, f *forgetFlags
 		return err
 	}
 	defer s.Close()
-	shown, stop := a.showProgress(ctx)
-	plan, err := retain.PlanForget(shown, s, opts)
-	stop()
-	if errors.Is(err, retain.ErrNothingToForget) {
-		return refuse("", "%w", err)
-	}
+	plan, err := a.planForget(ctx, s, opts)
 	if err != nil {
 		return err
 	}
 	todo := !plan.Empty()
-	listed := todo && !f.dryRun && !f.yes && a.canAsk()
+	ask := todo && !f.dryRun && !f.yes
+	listed := ask && a.canAsk()
 	if listed {
 		a.printBlobs(plan)
 	}
-	if todo && !f.dryRun && !f.yes {
+	if ask {
 		what := words.Count(len(plan.Blobs), "content")
 		if err := a.confirm(cmd, "forget", what+" would be removed from all snapshots",
 			"forget "+what+" for good?"); err != nil {
@@ -136,6 +132,17 @@ func (a *app) forget(cmd *cobra.Command, p *place, args []string, f *forgetFlags
 		return &failure{code: exitRefused}
 	}
 	return nil
+}
+
+// planForget says what would go. It is refused if there is nothing of it.
+func (a *app) planForget(ctx context.Context, s *cas.Store, opts *retain.ForgetOptions) (*retain.ForgetPlan, error) {
+	ctx, stop := a.showProgress(ctx)
+	defer stop()
+	plan, err := retain.PlanForget(ctx, s, opts)
+	if errors.Is(err, retain.ErrNothingToForget) {
+		return nil, refuse("", "%w", err)
+	}
+	return plan, err
 }
 
 func newForgetAnswer(plan *retain.ForgetPlan, dryRun bool) *forgetAnswer {

@@ -583,36 +583,20 @@ func (p *place) whatStays(ctx context.Context, r *manager.RestoreResult, f *rest
 func (p *place) printItems(ctx context.Context, r *manager.RestoreResult, f *restoreFlags,
 	show func(rollback.Item) bool) {
 	a := p.app
-	conflicts := make(map[string]bool)
+	conflicts, was := make(map[string]bool), make(map[string]string)
 	for i := range r.Conflicts {
 		conflicts[r.Conflicts[i].Path] = true
 	}
-	was := make(map[string]string)
 	for _, f := range r.Merged {
 		was[f.Path] = f.Was
 	}
 	stays, part := p.whatStays(ctx, r, f)
 	routine, problems := a.newScreenful(f.verbose), a.newScreenful(f.verbose)
-	said := func(done, would, format string, args ...any) {
-		if r.Preview {
-			done = "would " + would
-		}
-		if !a.flags.quiet && routine.hasRoom(done) {
-			fmt.Fprintf(a.out, done+" "+format+"\n", args...)
-		}
-	}
-	for _, mv := range r.Moves {
-		from, to := words.Quote(mv.From), words.Quote(mv.To)
-		if mv.Why != "" {
-			fmt.Fprintf(a.out, "%s %s: not moved to %s: %s\n", a.paint(asRemoved, "failed"), from, to, mv.Why)
-		} else {
-			said("moved", "move", "%s to %s", from, to)
-		}
-	}
+	a.printMoves(r, routine)
 	made, takenOut, why := r.Made, 0, ""
 	for _, it := range r.Items {
 		for len(made) > 0 && trees.ComparePaths(made[0], it.Path) < 0 {
-			said("made", "make", "%s", shown(made[0], tree.ModeDir))
+			a.printDone(r, routine, "made", "make", shown(made[0], tree.ModeDir))
 			made = made[1:]
 		}
 		inConflict := conflicts[it.Path]
@@ -642,12 +626,34 @@ func (p *place) printItems(ctx context.Context, r *manager.RestoreResult, f *res
 		a.printItem(&it, r.Preview, text, was[it.Path], colour)
 	}
 	for _, path := range made {
-		said("made", "make", "%s", shown(path, tree.ModeDir))
+		a.printDone(r, routine, "made", "make", shown(path, tree.ModeDir))
 	}
 	routine.end()
 	problems.end()
 	if n := takenOut - maxTakenOut; n > 0 {
 		a.note("%s more skipped: %s", words.Comma(n), why)
+	}
+}
+
+// printMoves prints a line for each path that was to be moved.
+func (a *app) printMoves(r *manager.RestoreResult, list *screenful) {
+	for _, mv := range r.Moves {
+		from, to := words.Quote(mv.From), words.Quote(mv.To)
+		if mv.Why != "" {
+			fmt.Fprintf(a.out, "%s %s: not moved to %s: %s\n", a.paint(asRemoved, "failed"), from, to, mv.Why)
+		} else {
+			a.printDone(r, list, "moved", "move", from+" to "+to)
+		}
+	}
+}
+
+// printDone prints one line of what was done, or would be, if the list has room for it.
+func (a *app) printDone(r *manager.RestoreResult, list *screenful, done, would, text string) {
+	if r.Preview {
+		done = "would " + would
+	}
+	if !a.flags.quiet && list.hasRoom(done) {
+		fmt.Fprintln(a.out, done, text)
 	}
 }
 

@@ -67,29 +67,13 @@ func (a *app) show(cmd *cobra.Command, p *place, args []string, f *diffFlags) er
 	if err != nil {
 		return err
 	}
-	snap := point.Snapshot
-	step, turn, coverage := new(manager.StepSnapshot), new(manager.TurnDiff), store.ID{}
-	if !snap.Pruned {
-		if step, err = p.m.Describe(ctx, point); err == nil {
-			turn, err = p.m.TurnDiff(ctx, revs[0])
-		}
-		if err != nil {
-			return err
-		}
-		coverage = snap.Coverage
-	}
-	left, err := readLeftOut(ctx, p.store, coverage)
+	s, err := p.shown(ctx, revs[0], point)
 	if err != nil {
 		return err
 	}
-	d := p.turnDiffer(turn, f)
+	d := p.turnDiffer(s.turn, f)
 	if a.flags.json {
-		j := &showAnswer{Rev: words.OrNull(history.NameOf(point.EntryID, snap)), EntryID: words.OrNull(point.EntryID),
-			TurnIndex: turnOrNull(point.TurnIndex), Kind: snap.Kind, SnapshotTreeHash: snap.Tree,
-			BaselineTreeHash: step.BaselineTreeHash, FirstSnapshot: snap.Kind == "start", Pruned: snap.Pruned,
-			Time: snap.Time.UTC(), Diff: only.of(step.Diff), Contested: only.of(step.Contested),
-			NotCaptured: left.counts, jsonRecord: newJSONRecord(snap),
-			jsonTitle: jsonTitle{turn.Title, turn.Agent, turn.Model}}
+		j := s.answer(only)
 		if f.shows() {
 			if j.Files, err = d.list(ctx, only); err != nil {
 				return err
@@ -98,21 +82,59 @@ func (a *app) show(cmd *cobra.Command, p *place, args []string, f *diffFlags) er
 		return a.printJSON(j)
 	}
 	if isTerminal(a.stdout) {
-		return p.showScreen(ctx, point, turn, step, left, f, only)
+		return p.showScreen(ctx, s, f, only)
 	}
-	a.printHeader(point, turn, step, left)
-	p.noteOther(point, turn)
+	a.printHeader(s)
+	p.noteOther(point, s.turn)
 	switch {
-	case snap.Kind == "start" || snap.Pruned:
+	case point.Snapshot.Kind == "start" || point.Snapshot.Pruned:
 	case f.shows():
 		fmt.Fprintln(a.out)
 		return d.run(ctx, only)
-	case step.Diff != nil || step.Contested != nil:
+	case s.step.Diff != nil || s.step.Contested != nil:
 		fmt.Fprintln(a.out)
-		a.printDiff(only.of(step.Diff), "", "")
-		a.printDiff(only.of(step.Contested), "", " (contested)")
+		a.printDiff(only.of(s.step.Diff), "", "")
+		a.printDiff(only.of(s.step.Contested), "", " (contested)")
 	}
 	return nil
+}
+
+// A shownPoint is a snapshot with all that show says of it. Of one that was pruned step and turn are
+// empty.
+type shownPoint struct {
+	point *manager.Point
+	step  *manager.StepSnapshot
+	turn  *manager.TurnDiff
+	left  *leftOut
+}
+
+func (p *place) shown(ctx context.Context, rev string, point *manager.Point) (s *shownPoint, err error) {
+	s = &shownPoint{point: point, step: new(manager.StepSnapshot), turn: new(manager.TurnDiff)}
+	var coverage store.ID
+	if !point.Snapshot.Pruned {
+		if s.step, err = p.m.Describe(ctx, point); err != nil {
+			return nil, err
+		}
+		if s.turn, err = p.m.TurnDiff(ctx, rev); err != nil {
+			return nil, err
+		}
+		coverage = point.Snapshot.Coverage
+	}
+	s.left, err = readLeftOut(ctx, p.store, coverage)
+	return s, err
+}
+
+// answer is what show prints as JSON, without Files.
+func (s *shownPoint) answer(only filter) *showAnswer {
+	snap := s.point.Snapshot
+	return &showAnswer{
+		Rev: words.OrNull(history.NameOf(s.point.EntryID, snap)), EntryID: words.OrNull(s.point.EntryID),
+		TurnIndex: turnOrNull(s.point.TurnIndex), Kind: snap.Kind, SnapshotTreeHash: snap.Tree,
+		BaselineTreeHash: s.step.BaselineTreeHash, FirstSnapshot: snap.Kind == "start", Pruned: snap.Pruned,
+		Time: snap.Time.UTC(), Diff: only.of(s.step.Diff), Contested: only.of(s.step.Contested),
+		NotCaptured: s.left.counts, jsonRecord: newJSONRecord(snap),
+		jsonTitle: jsonTitle{s.turn.Title, s.turn.Agent, s.turn.Model},
+	}
 }
 
 // noteOther says that what is shown was done by an earlier turn than the one that was asked
@@ -126,9 +148,8 @@ func (p *place) noteOther(point *manager.Point, turn *manager.TurnDiff) {
 // showScreen prints a snapshot as people read it on a terminal: what its turn was for, what
 // that changed, and last what the snapshot is called elsewhere. Unless f says which, both a
 // chart and a patch are shown.
-func (p *place) showScreen(ctx context.Context, point *manager.Point, turn *manager.TurnDiff,
-	step *manager.StepSnapshot, left *leftOut, f *diffFlags, only filter) error {
-	a, snap := p.app, point.Snapshot
+func (p *place) showScreen(ctx context.Context, s *shownPoint, f *diffFlags, only filter) error {
+	a, point, turn, snap := p.app, s.point, s.turn, s.point.Snapshot
 	what := "turn " + strconv.Itoa(point.TurnIndex)
 	if point.TurnIndex < 0 {
 		what = whatIs(turn)
@@ -146,7 +167,7 @@ func (p *place) showScreen(ctx context.Context, point *manager.Point, turn *mana
 		line.add(asName, "["+words.Quote(snap.Label)+"]")
 	}
 	line.end("")
-	if step.Interrupted {
+	if s.step.Interrupted {
 		fmt.Fprintln(a.out, a.paint(asRemoved, "interrupted: changes other than by its editing tools may be anybody's"))
 	}
 	if turn.Title != "" {
@@ -161,7 +182,7 @@ func (p *place) showScreen(ctx context.Context, point *manager.Point, turn *mana
 		err = p.showChanges(ctx, turn, f, only)
 	}
 	fmt.Fprintln(a.out)
-	a.printIDs(point, step, left)
+	a.printIDs(s)
 	return err
 }
 
@@ -180,8 +201,8 @@ func (p *place) showChanges(ctx context.Context, turn *manager.TurnDiff, f *diff
 	return p.turnDiffer(turn, &patch).run(ctx, only)
 }
 
-func (a *app) printHeader(point *manager.Point, turn *manager.TurnDiff, step *manager.StepSnapshot, left *leftOut) {
-	snap := point.Snapshot
+func (a *app) printHeader(s *shownPoint) {
+	point, turn, step, snap := s.point, s.turn, s.step, s.point.Snapshot
 	fmt.Fprintln(a.out, a.paint(asName, "snapshot "+history.NameOf(point.EntryID, snap)))
 	switch {
 	case point.TurnIndex >= 0:
@@ -210,14 +231,14 @@ func (a *app) printHeader(point *manager.Point, turn *manager.TurnDiff, step *ma
 	a.printField("session", snap.Session)
 	a.printField("root", words.Quote(snap.Root))
 	a.printField("git commit", snap.Head)
-	a.printField("not captured", left.String())
+	a.printField("not captured", s.left.String())
 }
 
 const textPruned = "yes: what the files were is gone"
 
 // printIDs prints what a snapshot is called, and what it is of, in short forms.
-func (a *app) printIDs(point *manager.Point, step *manager.StepSnapshot, left *leftOut) {
-	snap := point.Snapshot
+func (a *app) printIDs(s *shownPoint) {
+	point, step, snap := s.point, s.step, s.point.Snapshot
 	a.printField("snapshot", a.paint(asName, history.NameOf(point.EntryID, snap)))
 	if snap.Pruned {
 		a.printField("pruned", textPruned)
@@ -230,7 +251,7 @@ func (a *app) printIDs(point *manager.Point, step *manager.StepSnapshot, left *l
 	a.printField("session", snap.Session)
 	a.printField("root", words.Quote(snap.Root))
 	a.printField("git commit", snap.Head[:min(len(snap.Head), 12)])
-	a.printField("not captured", left.String())
+	a.printField("not captured", s.left.String())
 }
 
 // printField prints a line with a name and a value, if there is one.
