@@ -230,7 +230,20 @@ func (p *Patch) applyFile(f *FilePatch, read func(string) ([]byte, error), opts 
 		return r, []*HunkError{{Path: f.Path, Err: err}}
 	}
 	r.Before, r.Content = content, content
-	var errs []*HunkError
+	if errs := p.applyHunks(f, &r, opts, shared); len(errs) > 0 {
+		return r, errs
+	}
+	if f.Op == Delete {
+		if p.Format == Unified && len(r.Content) > 0 {
+			return r, []*HunkError{{Path: f.Path, Err: errors.New("the file holds more than what is to be deleted")}}
+		}
+		r.Content = nil
+	}
+	return r, nil
+}
+
+// applyHunks makes the changes of f's hunks in r.Content, if all of them can be made.
+func (p *Patch) applyHunks(f *FilePatch, r *FileResult, opts *ApplyOptions, shared *budget) (errs []*HunkError) {
 	refused := make(map[*Hunk]bool)
 	refuse := func(h *Hunk, m Match) {
 		if !refused[h] {
@@ -271,16 +284,10 @@ func (p *Patch) applyFile(f *FilePatch, read func(string) ([]byte, error), opts 
 			refuse(b.hunk, Match{Kind: IsAmbiguous, Reason: reasonOverlap})
 		}
 	}
-	if len(errs) > 0 {
-		return r, errs
+	if len(errs) == 0 {
+		r.Content = putAll(r.Content, puts)
 	}
-	if r.Content = putAll(r.Content, puts); f.Op == Delete {
-		if p.Format == Unified && len(r.Content) > 0 {
-			return r, []*HunkError{{Path: f.Path, Err: errors.New("the file holds more than what is to be deleted")}}
-		}
-		r.Content = nil
-	}
-	return r, nil
+	return errs
 }
 
 // creates reports whether all that is to be done is to make the file.

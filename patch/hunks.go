@@ -337,16 +337,31 @@ func (h *Hunk) put(content []byte, lines *lined, from int, kind Kind, stage Stag
 		end = file[to].start
 	}
 	eol := lineEnd(content[start:end], content)
-	var b, lead []byte
+	var lead []byte
 	// An end that is missing before the first line is supplied, one that is
 	// missing at the end of the file stays missing.
 	open := end == len(content) && len(content) > 0 && content[len(content)-1] != '\n'
 	if start == len(content) && open {
 		lead = eol
 	}
-	i := from
-	var last []byte   // line end
-	var gone [][]byte // line ends of lines that go, for those that come in their place
+	b, last := h.newText(content, file[from:], eol, ends)
+	if h.oldNoEnd || h.newNoEnd { // it says so
+		open = h.newNoEnd
+	}
+	if end == len(content) && open {
+		b = b[:max(0, len(b)-len(last))]
+	}
+	at.line = from + olds
+	m.Start, m.End = start, end
+	return []put{{Span: Span{start, end}, lead: lead, new: b}}, m, nil
+}
+
+// newText returns the hunk's new lines, and the last one's end. file are content's lines from the
+// hunk's place on. A line that comes in the place of one that goes ends as that one did; eol is the
+// end of others, if the hunk does not say it (ends).
+func (h *Hunk) newText(content []byte, file []line, eol []byte, ends bool) (text, last []byte) {
+	i := 0
+	var gone [][]byte // ends of lines that go
 	endOf := func(i int) []byte { return content[file[i].end : file[i].end+lineEndAt(content, file[i].end)] }
 	for _, l := range h.lines {
 		if l.mark == '-' {
@@ -365,30 +380,22 @@ func (h *Hunk) put(content []byte, lines *lined, from int, kind Kind, stage Stag
 		}
 		switch l.mark {
 		case ' ':
-			b = append(b, file[i].content...)
+			text = append(text, file[i].content...)
 			if end := endOf(i); len(end) > 0 {
 				last = end
 			}
 			i++
 		case '+':
-			b = append(b, l.text...)
+			text = append(text, l.text...)
 			if ends && l.cr {
 				last = crlf
 			} else if ends {
 				last = lf
 			}
 		}
-		b = append(b, last...)
+		text = append(text, last...)
 	}
-	if h.oldNoEnd || h.newNoEnd { // it says so
-		open = h.newNoEnd
-	}
-	if end == len(content) && open {
-		b = b[:max(0, len(b)-len(last))]
-	}
-	at.line = from + olds
-	m.Start, m.End = start, end
-	return []put{{Span: Span{start, end}, lead: lead, new: b}}, m, nil
+	return text, last
 }
 
 // defaultFuzz is GNU patch's.
@@ -428,11 +435,6 @@ func (h *Hunk) locateUnified(content []byte, opts *ApplyOptions, at *position) (
 		if len(part.olds().lines) == 0 {
 			break // nothing is left to go by
 		}
-		kind := IsExact
-		var warnings []string
-		if dropped > 0 {
-			kind, warnings = IsFuzzy, []string{warnContextDropped}
-		}
 		// Line ends that are as the hunk has them come first.
 		for _, ends := range []bool{true, false} {
 			places := part.places(file, at.line, literal, ends)
@@ -443,24 +445,34 @@ func (h *Hunk) locateUnified(content []byte, opts *ApplyOptions, at *position) (
 				places = slices.DeleteFunc(places,
 					func(p int) bool { return p+len(part.olds().lines) < len(file.lines) })
 			}
-			if len(places) == 0 {
-				continue
+			if len(places) > 0 {
+				return part.putAtNearest(content, file, places, head, dropped > 0, ends, at)
 			}
-			from, ok := places[0], len(places) == 1
-			if !ok && h.stated >= 0 {
-				from, ok = nearest(places, h.stated-1+head+at.offset)
-			}
-			if !ok {
-				return nil, *part.several(file, places, literal), nil
-			}
-			if h.stated >= 0 {
-				at.offset = from - (h.stated - 1 + head)
-			}
-			puts, m, _ := part.put(content, file, from, kind, Exact, ends, at)
-			return puts, m, warnings
 		}
 	}
 	return h.locateSimilar(content, &ApplyOptions{}, at)
+}
+
+// putAtNearest puts a unified hunk, without its first head lines, at the one of places that is
+// nearest to where the hunk says that it is.
+func (h *Hunk) putAtNearest(content []byte, file *lined, places []int, head int, dropped, ends bool,
+	at *position) ([]put, Match, []string) {
+	from, ok := places[0], len(places) == 1
+	if !ok && h.stated >= 0 {
+		from, ok = nearest(places, h.stated-1+head+at.offset)
+	}
+	if !ok {
+		return nil, *h.several(file, places, literal), nil
+	}
+	if h.stated >= 0 {
+		at.offset = from - (h.stated - 1 + head)
+	}
+	kind, warnings := IsExact, []string(nil)
+	if dropped {
+		kind, warnings = IsFuzzy, []string{warnContextDropped}
+	}
+	puts, m, _ := h.put(content, file, from, kind, Exact, ends, at)
+	return puts, m, warnings
 }
 
 // hasBOM reports whether a byte order mark is at the start of a line: then it is

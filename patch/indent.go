@@ -47,7 +47,31 @@ func (s *search) rule(l leads, file, fresh *lined) (indentRule, bool) {
 	if len(l.pairs) == 0 || l.isDone(fresh) {
 		return nil, false
 	}
-	var rules []indentRule
+	rules := s.rules(l, file, fresh)
+	known, isKnown := oneByOne(l.pairs)
+	if len(rules) == 0 && !isKnown {
+		return nil, false
+	}
+	return func(lead string, line int) (string, bool) {
+		if isKnown {
+			if own, ok := known(lead, line); ok {
+				return own, true
+			}
+		}
+		if len(rules) == 0 {
+			return "", false
+		}
+		own, ok := rules[0](lead, line)
+		for _, rule := range rules[1:] {
+			other, isOK := rule(lead, line)
+			ok = ok && isOK && other == own
+		}
+		return own, ok
+	}, true
+}
+
+// rules returns the rules that fit, for indentations that old does not have.
+func (s *search) rules(l leads, file, fresh *lined) (rules []indentRule) {
 	shift, shifted := shift(l.pairs)
 	// models drop what stands before the first line
 	if rest := l.pairs[1:]; !shifted && l.first && len(rest) > 0 && allSame(rest) && l.pairs[0].old == "" {
@@ -90,26 +114,7 @@ func (s *search) rule(l leads, file, fresh *lined) (indentRule, bool) {
 			rules = append(rules, rule)
 		}
 	}
-	known, isKnown := oneByOne(l.pairs)
-	if len(rules) == 0 && !isKnown {
-		return nil, false
-	}
-	return func(lead string, line int) (string, bool) {
-		if isKnown {
-			if own, ok := known(lead, line); ok {
-				return own, true
-			}
-		}
-		if len(rules) == 0 {
-			return "", false
-		}
-		own, ok := rules[0](lead, line)
-		for _, rule := range rules[1:] {
-			other, isOK := rule(lead, line)
-			ok = ok && isOK && other == own
-		}
-		return own, ok
-	}, true
+	return rules
 }
 
 // unitOf returns by what lines are most often deeper than the one before; "":

@@ -34,39 +34,48 @@ func parseV4A(input []byte) (files []FilePatch, err error) {
 		case path == "" || !strings.HasPrefix(l, "*** "):
 			return nil, r.fail("%q: want *** Add File, Update File or Delete File, with a path", l)
 		}
-		f := FilePatch{Path: path}
-		switch kind {
-		case "Delete File":
-			f.Op = Delete
-			r.at++
-		case "Add File":
-			f.Op = Create
-			h := Hunk{Line: r.at + 1, New: []byte{}}
-			for r.at++; !r.done() && strings.HasPrefix(r.peek(), "+"); r.at++ {
-				h.New = append(append(h.New, r.lines[r.at].content[1:]...), '\n')
-			}
-			f.Hunks = []Hunk{h}
-		case "Update File":
-			f.Op = Update
-			r.at++
-			if !r.done() && strings.HasPrefix(r.peek(), "*** Move to: ") {
-				if f.To = strings.TrimSpace(strings.TrimPrefix(r.peek(), "*** Move to: ")); f.To == path {
-					return nil, r.fail("%q is there already", path)
-				}
-				r.at++
-			}
-			if f.Hunks, err = r.hunksV4A(); err != nil {
-				return nil, err
-			}
-			if len(f.Hunks) == 0 && f.To == "" {
-				return nil, r.fail("an update of %q that changes nothing", path)
-			}
-		default:
-			return nil, r.fail("%q: want Add File, Update File or Delete File", kind)
+		f, err := r.fileV4A(kind, path)
+		if err != nil {
+			return nil, err
 		}
 		files = append(files, f)
 	}
 	return nil, r.fail("no line *** End Patch")
+}
+
+// fileV4A reads what is to be done to one file, from its header on.
+func (r *reader) fileV4A(kind, path string) (f FilePatch, err error) {
+	f.Path = path
+	switch kind {
+	case "Delete File":
+		f.Op = Delete
+		r.at++
+	case "Add File":
+		f.Op = Create
+		h := Hunk{Line: r.at + 1, New: []byte{}}
+		for r.at++; !r.done() && strings.HasPrefix(r.peek(), "+"); r.at++ {
+			h.New = append(append(h.New, r.lines[r.at].content[1:]...), '\n')
+		}
+		f.Hunks = []Hunk{h}
+	case "Update File":
+		f.Op = Update
+		r.at++
+		if !r.done() && strings.HasPrefix(r.peek(), "*** Move to: ") {
+			if f.To = strings.TrimSpace(strings.TrimPrefix(r.peek(), "*** Move to: ")); f.To == path {
+				return f, r.fail("%q is there already", path)
+			}
+			r.at++
+		}
+		if f.Hunks, err = r.hunksV4A(); err != nil {
+			return f, err
+		}
+		if len(f.Hunks) == 0 && f.To == "" {
+			return f, r.fail("an update of %q that changes nothing", path)
+		}
+	default:
+		return f, r.fail("%q: want Add File, Update File or Delete File", kind)
+	}
+	return f, nil
 }
 
 // hunksV4A reads the hunks of an update.
