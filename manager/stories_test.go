@@ -1878,6 +1878,19 @@ var stories = []story{
 			st.restore("t", "start")
 			st.want("p", "0000")
 		}},
+	{name: "expected behind the user", why: "what a restore has written it has looked at, whatever came then", real: true,
+		tell: func(st *storyTeller, _ int) {
+			st.a()
+			st.restore("s", "start")
+			st.line("p", 1, "u")
+			st.turn("s", func() { st.line("p", 1, "A") })
+			st.undo("s")
+			st.want("p", "A000")
+			st.wantAnswer("ok")
+			st.restore("s", "start", func(q *ruleRequest) { q.exact, q.policy = true, "abort" })
+			st.want("p", "0000")
+			st.wantAnswer("ok")
+		}},
 }
 
 // The log says of a turn of which a restore of some paths took only these that it is

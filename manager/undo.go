@@ -523,11 +523,17 @@ func (u *undone) knownApart(s *standing.Paths, came map[string][]standing.StepCh
 			} else {
 				e, err = trees.EntryAt(ws.ctx, ws.g, c.is.Tree, p)
 			}
-			isFound := c.at != u.to || len(came[p]) == 0 || trees.Same(came[p][0].Change.Old, want)
-			if err == nil && trees.Same(e, want) && isFound {
-				seen[p]++
+			if err != nil || !trees.Same(e, want) {
+				return err
 			}
-			return err
+			if c.at == u.to && len(came[p]) > 0 && !trees.Same(came[p][0].Change.Old, want) {
+				found, err := trees.EntryAt(ws.ctx, ws.g, u.Base.Tree, p)
+				if err != nil || trees.Same(found, e) { // it wrote nothing
+					return err
+				}
+			}
+			seen[p]++
+			return nil
 		})
 		if err != nil {
 			return err
