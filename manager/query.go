@@ -246,12 +246,11 @@ func (m *FileSnapshotManager) now(ctx context.Context) (*Point, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !tip.IsTurn() && tip.Kind != history.KindStart {
-		return pointOf(tip), nil
-	}
-	p, err := m.resolve(ctx, "@")
-	if err != nil {
-		return nil, err
+	p := pointOf(tip)
+	if tip.IsTurn() || tip.Kind == history.KindStart {
+		if p, err = m.resolve(ctx, "@"); err != nil {
+			return nil, err
+		}
 	}
 	head, err := m.records.Newest(m.opts.Session)
 	if err != nil || head == nil {
