@@ -70,8 +70,12 @@ func (p *place) blame(cmd *cobra.Command, args []string, o manager.BlameOptions)
 			}
 		}
 	}
-	if o.Path, err = p.treePath(cmd, args[len(args)-1]); err != nil {
+	name := args[len(args)-1]
+	if o.Path, err = p.treePath(cmd, name); err != nil {
 		return nil, err
+	}
+	if o.Path == "" {
+		return nil, usageError(cmd, "blame: %q: want a file, not a directory", name)
 	}
 	return p.m.Blame(cmd.Context(), &o)
 }

@@ -19,6 +19,7 @@ import (
 func (a *app) findCommand() *cobra.Command {
 	var o manager.FindOptions
 	var limit int
+	var regexps []string
 	c := &cobra.Command{
 		Use:   "find [flags] STRING | -e REGEX [-- PATH...]",
 		Short: "Find the turns by which a text came or went",
@@ -32,7 +33,9 @@ func (a *app) findCommand() *cobra.Command {
 				return usageError(cmd, "find: --all is of all sessions: no --session with it")
 			}
 			dash := cmd.ArgsLenAtDash()
-			if o.Regexp = cmd.Flags().Changed("regexp"); !o.Regexp {
+			if o.Regexp = cmd.Flags().Changed("regexp"); o.Regexp {
+				o.Text = anyOf(regexps)
+			} else {
 				if len(args) == 0 || dash == 0 {
 					return usageError(cmd, "find: want a STRING, or -e REGEX")
 				}
@@ -45,7 +48,7 @@ func (a *app) findCommand() *cobra.Command {
 		})),
 	}
 	f := c.Flags()
-	f.StringVarP(&o.Text, "regexp", "e", "", "find what matches a `REGEX` (RE2)")
+	f.StringArrayVarP(&regexps, "regexp", "e", nil, "find what matches a `REGEX` (RE2); several: any of them")
 	f.BoolVarP(&o.IgnoreCase, "ignore-case", "i", false, "take capitals for what they are capitals of")
 	f.StringVar(&o.Since, "since", "", "only what came after `REV`, or TIME: 2h, yesterday, 2026-11-20")
 	f.BoolVar(&o.All, "all", false, "also in other working trees that share the store")
@@ -54,6 +57,14 @@ func (a *app) findCommand() *cobra.Command {
 	f.BoolVarP(&o.Binary, "binary", "a", false, "look into files that are no text, too")
 	f.IntVarP(&limit, "limit", "n", 0, "list at most `N` of them (default all)")
 	return c
+}
+
+// anyOf is an expression that matches what any of list does.
+func anyOf(list []string) string {
+	if len(list) == 1 {
+		return list[0]
+	}
+	return "(?:" + strings.Join(list, ")|(?:") + ")"
 }
 
 func (a *app) find(cmd *cobra.Command, p *place, args []string, o manager.FindOptions, limit int) error {
