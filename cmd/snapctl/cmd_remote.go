@@ -335,7 +335,7 @@ func (p *place) pushAll(ctx context.Context, c *exchange.Config) error {
 	if err != nil {
 		return err
 	}
-	r, err := (&exchange.Pusher{Store: p.store, Repo: repo, Name: c.Name}).Push(ctx)
+	r, err := exchange.NewPusher(p.store, repo, c).Push(ctx)
 	if err != nil {
 		return remoteError(c.Name, err)
 	}
@@ -419,7 +419,7 @@ func (a *app) remotePush(ctx context.Context, args []string, all bool) error {
 			sessions = []string{a.flags.session}
 		}
 		shown, stop := a.showProgress(ctx)
-		r, err := (&exchange.Pusher{Store: p.store, Repo: repo, Name: c.Name, NoLog: c.NoLog}).Push(shown, sessions...)
+		r, err := exchange.NewPusher(p.store, repo, c).Push(shown, sessions...)
 		stop()
 		if errors.Is(err, context.Canceled) {
 			return p.cutPush(context.WithoutCancel(ctx), c, r)

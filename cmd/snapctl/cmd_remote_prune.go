@@ -204,7 +204,7 @@ func (p *place) remoteRepair(ctx context.Context, c *exchange.Config) (*exchange
 	if err != nil {
 		return nil, err
 	}
-	r, err := (&exchange.Pusher{Store: p.store, Repo: repo, Name: c.Name}).Repair(ctx)
+	r, err := exchange.NewPusher(p.store, repo, c).Repair(ctx)
 	if err != nil {
 		return nil, remoteError(c.Name, err)
 	}

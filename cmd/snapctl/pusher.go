@@ -133,7 +133,7 @@ func (p *pusher) pushTo(ctx context.Context, c *exchange.Config) error {
 		o = &openRemote{repo, *c, time.Now()}
 		p.open[c.Name] = o
 	}
-	_, err = (&exchange.Pusher{Store: p.s, Repo: o.repo, Name: c.Name, NoLog: c.NoLog}).Push(ctx)
+	_, err = exchange.NewPusher(p.s, o.repo, c).Push(ctx)
 	if err != nil {
 		delete(p.open, c.Name)
 	}

@@ -47,6 +47,11 @@ type Pusher struct {
 	patience time.Duration // with a prune that is under way; 0: pruneWait
 }
 
+// NewPusher returns a pusher to a remote of a store as its user has set it up.
+func NewPusher(s *cas.Store, repo *lines.Repo, c *Config) *Pusher {
+	return &Pusher{Store: s, Repo: repo, Name: c.Name, NoLog: c.NoLog}
+}
+
 // A PushResult says what a push has put.
 type PushResult struct {
 	Sessions int   `json:"sessions"` // of which something was put

@@ -794,7 +794,7 @@ func TestElsewhere(t *testing.T) {
 		switch {
 		case err != nil:
 		case m == other:
-			_, err = (&exchange.Pusher{Store: s, Repo: repo, Name: "team"}).Push(t.Context())
+			_, err = exchange.NewPusher(s, repo, &exchange.Config{Name: "team"}).Push(t.Context())
 		default:
 			if f, err = exchange.Fetch(t.Context(), repo, nil); err == nil {
 				_, err = (&exchange.Importer{Store: s, Repo: repo, Name: "team"}).Import(t.Context(), f, nil)
