@@ -27,7 +27,7 @@ func (a *app) remoteCommand() *cobra.Command {
 	c.AddCommand(a.remoteInitCommand(), a.remoteAddCommand(), a.remoteListCommand(), a.remoteRemoveCommand(),
 		a.remotePushCommand(), a.remotePullCommand(), a.remoteFetchCommand(), a.remoteEvictCommand(),
 		a.remoteStatusCommand(), a.remoteCheckCommand(), a.remotePruneCommand(), a.remoteWaitCommand(),
-		a.remoteRotateCommand(), a.remoteRepairCommand())
+		a.remoteRotateCommand(), a.remoteRepairCommand(), a.remoteKeyCommand())
 	return c
 }
 
@@ -83,15 +83,15 @@ func (a *app) remoteInit(ctx context.Context, text string, recipients []string, 
 				"remote %s: the place is not good enough: %s: %s", words.Quote(text), f.What, f.Err)
 		}
 	}
-	var wrap func([]byte) ([]byte, error)
+	var circle *lines.Circle
 	if !plain {
 		rs, err := a.recipients(recipients, answer)
 		if err != nil {
 			return err
 		}
-		wrap = rs.Wrap
+		circle = circleOf(rs)
 	}
-	repo, err := lines.Init(ctx, b, wrap)
+	repo, err := lines.Init(ctx, b, circle)
 	if err != nil {
 		return remoteError(text, err)
 	}
@@ -340,73 +340,6 @@ func (p *place) pushAll(ctx context.Context, c *exchange.Config) error {
 		return remoteError(c.Name, err)
 	}
 	return p.app.printPushed(c, r)
-}
-
-func (a *app) remoteRotateCommand() *cobra.Command {
-	var recipients []string
-	c := &cobra.Command{
-		Use:   "rotate [NAME]",
-		Short: "Encrypt what comes into a remote with a new key",
-		Args:  args(0, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx := cmd.Context()
-			return a.withRepo(ctx, args, func(p *place, c *exchange.Config, repo *lines.Repo) error {
-				if repo.IsPlain() {
-					return refuse("", "remote %s is not encrypted", words.Quote(c.Name))
-				}
-				rs, err := p.rotateFor(recipients, c)
-				if err != nil {
-					return err
-				}
-				epoch, err := repo.Rotate(ctx, rs.Wrap, [16]byte(p.store.RawID()))
-				if err != nil {
-					return remoteError(c.Name, err)
-				}
-				if a.flags.json {
-					return a.printJSON(&remoteRotateAnswer{epoch, len(rs)})
-				}
-				a.note("what comes into %s is encrypted with key %d, for %s; who could read what is there still can",
-					c.Name, epoch, words.Count(len(rs), "recipient"))
-				return nil
-			})
-		},
-	}
-	c.Flags().StringArrayVar(&recipients, "recipient", nil,
-		"encrypt for `KEY`, age1… or a public key of SSH, and for nobody else (default: the identity that opens it)")
-	return c
-}
-
-// A remoteRotateAnswer is what remote rotate prints as JSON.
-type remoteRotateAnswer struct {
-	Epoch      int `json:"epoch"` // of the key
-	Recipients int `json:"recipients"`
-}
-
-// rotateFor returns for whom a new key is to be. Who makes it is to read it.
-func (p *place) rotateFor(texts []string, c *exchange.Config) (identity.Recipients, error) {
-	id, err := p.app.identityOf("", c.Identity)
-	if err != nil {
-		return nil, err
-	}
-	if len(texts) == 0 {
-		rs, err := id.Own()
-		if err != nil {
-			err = &failure{code: exitUsage, err: fmt.Errorf("your identity: %w", err)}
-		}
-		return rs, err
-	}
-	rs, err := identity.ParseRecipients(texts)
-	if err != nil {
-		return nil, &failure{code: exitUsage, err: err}
-	}
-	wrapped, err := rs.Wrap([]byte("x"))
-	if err != nil {
-		return nil, err
-	}
-	if _, err := id.Unwrap(wrapped); err != nil {
-		return nil, refuse("name your own public key with --recipient, too", "you could not read what comes: %w", err)
-	}
-	return rs, nil
 }
 
 func (a *app) remotePush(ctx context.Context, args []string, all bool) error {

@@ -526,7 +526,8 @@ func (a *app) argumentCompletion() map[string]cobra.CompletionFunc {
 		"stores rm": a.completeProjects(func(places.Presence) bool { return true }),
 		"clone":     secondIsDir,
 	}
-	for _, name := range []string{"remove", "push", "pull", "fetch", "evict", "status", "check"} {
+	for _, name := range []string{"remove", "push", "pull", "fetch", "evict", "status", "check", "wait", "prune",
+		"repair", "rotate", "key list", "key add", "key drop"} {
 		byStore["remote "+name] = (*completing).oneRemote
 	}
 	for name, fn := range byStore {

@@ -179,6 +179,9 @@ var whenInterrupted = map[string]struct{ state, hint string }{
 	"remote repair": {"neither is worse than it was", "'snapctl remote repair' continues"},
 	"remote prune":  {"the remote is whole", "'snapctl remote prune', with the same flags, continues"},
 	"remote rotate": {"the new key is there, or not", "run the same command again"},
+
+	"remote key add":  {"it was done, or not", "'snapctl remote key list' says who can read it"},
+	"remote key drop": {"it was done, or not", "'snapctl remote key list' says who can read it"},
 }
 
 // interrupted returns the failure of a command that was interrupted; "" for the name: it is

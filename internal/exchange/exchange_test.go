@@ -463,7 +463,7 @@ func TestSecrets(t *testing.T) {
 	a.live(rand.New(rand.NewPCG(3, 3)), 20, "secret-session")
 	a.turn("secret-session", "secret-prompt", func() { a.write("secret-file", "secret-content") })
 	keep := func(b []byte) ([]byte, error) { return slices.Repeat(b, 1), nil }
-	repo, err := lines.Init(t.Context(), mem, keep)
+	repo, err := lines.Init(t.Context(), mem, &lines.Circle{Wrap: keep})
 	if err != nil {
 		t.Fatal(err)
 	}

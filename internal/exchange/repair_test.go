@@ -160,7 +160,8 @@ func TestRepairHere(t *testing.T) {
 // old one opens, and a clone has the same history.
 func TestAnew(t *testing.T) {
 	a, mem := newMachine(t), remotetest.NewMem()
-	if _, err := lines.Init(t.Context(), mem, asIs); err != nil {
+	all := &lines.Circle{Wrap: asIs}
+	if _, err := lines.Init(t.Context(), mem, all); err != nil {
 		t.Fatal(err)
 	}
 	a.turn("s1", "", func() { a.write("big", raw(rand.New(rand.NewPCG(2, 2)), 5<<20)) })
@@ -169,7 +170,8 @@ func TestAnew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := repo.Rotate(t.Context(), asIs, [16]byte{1}); err != nil {
+	_, err = repo.Rotate(t.Context(), [16]byte{1}, func([]string) (*lines.Circle, error) { return all, nil })
+	if err != nil {
 		t.Fatal(err)
 	}
 	old := func() (keys []string) {

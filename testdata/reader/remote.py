@@ -99,7 +99,9 @@ class Remote(Store):
         lines = form["plainKeys"].splitlines()
         if lines[:1] != ["boo-remote-keys 1"]:
             sys.exit("remote.py: that is no keyring")
-        for i, line in enumerate(lines[1:], 1):
+        keys = [line for line in lines[1:] if not line.startswith("for ")]
+        need(lines[1:len(keys) + 1] == keys, "the keyring: its order")
+        for i, line in enumerate(keys, 1):
             epoch, key = line.split(" ")
             need(epoch == str(i) and len(key) == 64, "the keyring")
             key = bytes.fromhex(key)

@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/zeebo/blake3"
 
@@ -67,32 +69,63 @@ type keyring []key
 
 const keyringTitle = "boo-remote-keys 1\n"
 
-// text returns the keys as they are wrapped.
-func (ks keyring) text() []byte {
+// text returns the keys as they are wrapped, and for whom.
+func (ks keyring) text(readers ...string) []byte {
 	b := []byte(keyringTitle)
 	for i, k := range ks {
 		b = fmt.Appendf(b, "%d %x\n", i+1, k)
 	}
+	for _, r := range readers {
+		b = fmt.Appendf(b, "%s %s\n", keyringFor, r)
+	}
 	return b
 }
 
-func parseKeyring(b []byte) (ks keyring, err error) {
+const keyringFor = "for"
+
+func parseKeyring(b []byte) (ks keyring, readers []string, err error) {
+	bad := errors.New("it is no key of a remote")
 	rest, ok := strings.CutPrefix(string(b), keyringTitle)
 	if !ok {
-		return nil, errors.New("it is no key of a remote")
+		return nil, nil, bad
 	}
 	for line := range strings.Lines(rest) {
 		n, text, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		if n == keyringFor && isReader(text) {
+			readers = append(readers, text)
+			continue
+		}
 		raw, herr := hex.DecodeString(text)
 		if n != strconv.Itoa(len(ks)+1) || herr != nil || len(raw) != len(key{}) {
-			return nil, errors.New("it is no key of a remote")
+			return nil, nil, bad
 		}
 		ks = append(ks, key(raw))
 	}
-	if len(ks) == 0 || !bytes.Equal(ks.text(), b) {
-		return nil, errors.New("it is no key of a remote")
+	if len(ks) == 0 || !bytes.Equal(ks.text(readers...), b) {
+		return nil, nil, bad
 	}
-	return ks, nil
+	return ks, readers, nil
+}
+
+// isReader reports whether a text can stand for a reader in a keyring.
+func isReader(text string) bool {
+	return text != "" && utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
+}
+
+// A Circle is for whom the keys of a remote are encrypted.
+type Circle struct {
+	Readers []string // their public keys, each a line of text, which are noted beside the keys
+	Wrap    func([]byte) ([]byte, error)
+}
+
+// wrap encrypts keys for all of the circle.
+func (c *Circle) wrap(ks keyring) ([]byte, error) {
+	for _, r := range c.Readers {
+		if !isReader(r) {
+			return nil, fmt.Errorf("reader %q: it is no line of text", r)
+		}
+	}
+	return c.Wrap(ks.text(c.Readers...))
 }
 
 // errEpoch: something is sealed with a key that the keyring has not.
@@ -138,20 +171,20 @@ var (
 	ErrNewer = errors.New("made by a newer version")
 )
 
-// Init makes a remote where there is none. wrap encrypts its keys; nil has them lie there for
+// Init makes a remote where there is none. Its keys are for a circle; nil has them lie there for
 // all who can read it.
-func Init(ctx context.Context, b remote.Backend, wrap func([]byte) ([]byte, error)) (*Repo, error) {
+func Init(ctx context.Context, b remote.Backend, c *Circle) (*Repo, error) {
 	var k key
 	var id [16]byte
 	rand.Read(k[:]) // never fails (crypto/rand)
 	rand.Read(id[:])
 	f := &format{Format: formatVersion, ID: hex.EncodeToString(id[:]), Created: time.Now().UTC().Format(time.RFC3339),
 		Features: features{Read: []string{}, Write: []string{}, Prune: []string{}}}
-	if text := (keyring{k}).text(); wrap == nil {
-		f.Plain = string(text)
+	if c == nil {
+		f.Plain = string(keyring{k}.text())
 	} else {
 		var err error
-		if f.Keys, err = wrap(text); err != nil {
+		if f.Keys, err = c.wrap(keyring{k}); err != nil {
 			return nil, err
 		}
 	}
@@ -237,40 +270,37 @@ func (r *Repo) readKeys(ctx context.Context) error {
 			return err
 		}
 	}
-	ks, err := parseKeyring(text)
+	ks, readers, err := parseKeyring(text)
 	if err != nil {
 		return damaged(at, err)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(ks) >= len(r.keys) {
-		r.keys, r.keysAt, r.names = ks, last, ks[0].derive(contextNames)
+		r.keys, r.readers, r.keysAt, r.names = ks, readers, last, ks[0].derive(contextNames)
 	}
 	return nil
 }
 
+// Readers returns for whom the keys are now, and how many epochs they have. Of a remote that an earlier program
+// has made it is not noted for whom: then there is none.
+func (r *Repo) Readers(ctx context.Context) (readers []string, epochs int, err error) {
+	err = r.readKeys(ctx)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.readers), len(r.keys), err
+}
+
 func keysName(n uint64) string { return fmt.Sprintf("keys/%08d", n) }
 
-// Rotate has all who write from now on use a new key, which is wrapped for those whom wrap names. Who is
-// not among them can read what was there before, and nothing that comes. The error matches [ErrRival] if
-// somebody else rotates at the same time. It returns the epoch of the key.
-func (r *Repo) Rotate(ctx context.Context, wrap func([]byte) ([]byte, error), by [16]byte) (epoch int, err error) {
-	if r.IsPlain() {
-		return 0, errors.New("the remote is not encrypted")
-	}
-	if err := r.readKeys(ctx); err != nil {
-		return 0, err
-	}
+// Rotate has all who write from now on use a new key, which is for those whom to returns, when it is given those
+// who can read now. Who is not among them can read what was there before, and nothing that comes. It returns the
+// epoch of the key.
+func (r *Repo) Rotate(ctx context.Context, by [16]byte, to func([]string) (*Circle, error)) (epoch int, err error) {
 	var k key
 	rand.Read(k[:]) // never fails (crypto/rand)
-	r.mu.Lock()
-	ks, n := append(slices.Clone(r.keys), k), r.keysAt+1
-	r.mu.Unlock()
-	wrapped, err := wrap(ks.text())
+	ks, err := r.rekey(ctx, to, k)
 	if err != nil {
-		return 0, err
-	}
-	if err := r.create(ctx, keysName(n), wrapped); err != nil {
 		return 0, err
 	}
 	// Whoever writes hears of it: sealed with the key that all have.
@@ -283,6 +313,42 @@ func (r *Repo) Rotate(ctx context.Context, wrap func([]byte) ([]byte, error), by
 			continue
 		}
 		return len(ks), errors.Join(err, r.readKeys(ctx))
+	}
+}
+
+// Admit has those read the remote whom to returns, when it is given those who can read now: what is there, and
+// what comes. Who writes need not hear of it.
+func (r *Repo) Admit(ctx context.Context, to func([]string) (*Circle, error)) error {
+	if _, err := r.rekey(ctx, to); err != nil {
+		return err
+	}
+	return r.readKeys(ctx)
+}
+
+// rekey puts a keyring with those keys that there are, and more, for those whom to returns. If somebody else does
+// so at the same time it begins again, so that nobody is left out whom they have let in.
+func (r *Repo) rekey(ctx context.Context, to func([]string) (*Circle, error), more ...key) (keyring, error) {
+	if r.IsPlain() {
+		return nil, errors.New("the remote is not encrypted")
+	}
+	for {
+		if err := r.readKeys(ctx); err != nil {
+			return nil, err
+		}
+		r.mu.Lock()
+		ks, readers, n := append(slices.Clone(r.keys), more...), slices.Clone(r.readers), r.keysAt+1
+		r.mu.Unlock()
+		c, err := to(readers)
+		if err != nil {
+			return nil, err
+		}
+		wrapped, err := c.wrap(ks)
+		if err == nil {
+			err = r.create(ctx, keysName(n), wrapped)
+		}
+		if !errors.Is(err, ErrRival) {
+			return ks, err
+		}
 	}
 }
 

@@ -27,7 +27,7 @@ func flip(b []byte) ([]byte, error) {
 func initRepo(t *testing.T) (*Repo, *remotetest.Mem) {
 	t.Helper()
 	mem := remotetest.NewMem()
-	r, err := Init(t.Context(), remote.NewSure(mem, 0), flip)
+	r, err := Init(t.Context(), remote.NewSure(mem, 0), &Circle{Wrap: flip})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func TestReadBack(t *testing.T) {
 	if d := cmp.Diff(before, mem.Objects()); d != "" {
 		t.Errorf("the same entries and packs are others the second time: %s", d)
 	}
-	if _, err := Init(t.Context(), mem, flip); !errors.Is(err, ErrThere) {
+	if _, err := Init(t.Context(), mem, &Circle{Wrap: flip}); !errors.Is(err, ErrThere) {
 		t.Errorf("Init where a remote is: %v", err)
 	}
 	if _, err := Open(t.Context(), remotetest.NewMem(), flip); !errors.Is(err, ErrNone) {
@@ -265,6 +265,95 @@ func TestRival(t *testing.T) {
 	}
 }
 
+// openFor opens what a circle of TestReaders has wrapped, as one of its readers.
+func openFor(reader string) func([]byte) ([]byte, error) {
+	return func(b []byte) ([]byte, error) {
+		names, text, _ := bytes.Cut(b, []byte("|"))
+		if !slices.Contains(strings.Split(string(names), ","), reader) {
+			return nil, ErrNoKey
+		}
+		return text, nil
+	}
+}
+
+func circle(readers ...string) *Circle {
+	return &Circle{readers, func(b []byte) ([]byte, error) {
+		return append([]byte(strings.Join(readers, ",")+"|"), b...), nil
+	}}
+}
+
+// TestReaders lets readers in, two at the same time, and has one leave, who reads what was there before, and
+// nothing that comes.
+func TestReaders(t *testing.T) {
+	mem := remotetest.NewMem()
+	if _, err := Init(t.Context(), mem, circle("a")); err != nil {
+		t.Fatal(err)
+	}
+	a, err := Open(t.Context(), mem, openFor("a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tip, err := a.Append(t.Context(), "s", lineA, 0, [32]byte{}, &Entry{Opening: &Opening{Session: "s"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), mem, openFor("b")); !errors.Is(err, ErrNoKey) {
+		t.Errorf("Open by one who may not: %v", err)
+	}
+	isFirst := true
+	err = a.Admit(t.Context(), func(now []string) (*Circle, error) {
+		if isFirst { // somebody else is let in meanwhile
+			isFirst = false
+			other, err := Open(t.Context(), mem, openFor("a"))
+			if err == nil {
+				err = other.Admit(t.Context(), func(now []string) (*Circle, error) {
+					return circle(append(now, "c")...), nil
+				})
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+		return circle(append(now, "b")...), nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := Open(t.Context(), mem, openFor("b"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, epochs, err := b.Readers(t.Context())
+	if d := cmp.Diff([]string{"a", "c", "b"}, now); d != "" || epochs != 1 || err != nil {
+		t.Errorf("the readers are others, of %d epochs, %v (-want +got):\n%s", epochs, err, d)
+	}
+	_, err = a.Rotate(t.Context(), [16]byte{1}, func(now []string) (*Circle, error) {
+		return circle(slices.DeleteFunc(now, func(r string) bool { return r == "b" })...), nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Append(t.Context(), "s", lineA, 1, tip.Hash, &Entry{Generation: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), mem, openFor("b")); !errors.Is(err, ErrNoKey) {
+		t.Errorf("Open by one who has left: %v", err)
+	}
+	for n, wantErr := range []error{nil, ErrNoKey} {
+		_, _, _, err := b.Entry(t.Context(), b.DirOf("s"), Position{Line: lineA, Entry: uint64(n)})
+		if !errors.Is(err, wantErr) {
+			t.Errorf("who has left reads entry %d: %v, want %v", n, err, wantErr)
+		}
+	}
+	if _, err := Open(t.Context(), mem, openFor("c")); err != nil {
+		t.Errorf("Open by one who stays: %v", err)
+	}
+	bad := circle("a\n1 00")
+	if err := a.Admit(t.Context(), func([]string) (*Circle, error) { return bad, nil }); err == nil {
+		t.Error("a reader of two lines")
+	}
+}
+
 func TestNewer(t *testing.T) {
 	mem := remotetest.NewMem()
 	if _, err := Init(t.Context(), mem, nil); err != nil {
@@ -360,10 +449,11 @@ func FuzzIndex(f *testing.F) {
 
 func FuzzKeyring(f *testing.F) {
 	f.Add(keyring{{1}, {2}}.text())
+	f.Add(keyring{{1}}.text("age1x", "ssh-ed25519 AAAA alice"))
 	f.Add([]byte(keyringTitle))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		ks, err := parseKeyring(b)
-		if err == nil && !bytes.Equal(ks.text(), b) {
+		ks, readers, err := parseKeyring(b)
+		if err == nil && !bytes.Equal(ks.text(readers...), b) {
 			t.Errorf("two forms of one keyring: %q", b)
 		}
 	})

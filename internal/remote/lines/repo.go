@@ -26,7 +26,8 @@ type Repo struct {
 
 	mu      sync.Mutex // guards the rest
 	keys    keyring
-	keysAt  uint64 // number of the object that has them; 0: FORMAT
+	readers []string // for whom they are
+	keysAt  uint64   // number of the object that has them; 0: FORMAT
 	names   key
 	ledger  *Ledger
 	isFresh bool // the ledger was read

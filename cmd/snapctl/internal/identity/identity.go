@@ -10,7 +10,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"unicode"
 
 	"filippo.io/age"
 	"filippo.io/age/agessh"
@@ -32,7 +34,7 @@ func Path(getenv func(string) string) (string, error) {
 // An Identity is a key that opens what is encrypted for it.
 type Identity struct {
 	list []age.Identity
-	own  []age.Recipient // for whom something is encrypted that it is to open; of SSH keys none
+	own  Recipients // for whom something is encrypted that it is to open; of SSH keys none
 }
 
 // secretPrefix begins a key of age's.
@@ -63,7 +65,7 @@ func Read(fileOrKey string) (*Identity, error) {
 	i := &Identity{list: list}
 	for _, id := range list {
 		if x, ok := id.(*age.X25519Identity); ok {
-			i.own = append(i.own, x.Recipient())
+			i.own = append(i.own, Recipient{x.Recipient(), x.Recipient().String()})
 		}
 	}
 	return i, nil
@@ -108,8 +110,31 @@ func Exists(name string) (bool, error) {
 	return err == nil, err
 }
 
+// A Recipient is one for whom keys are encrypted.
+type Recipient struct {
+	age.Recipient
+	Text string // public key, a line; of SSH with its comment
+}
+
+// IsSame reports whether another has the same public key, whatever its comment.
+func (r Recipient) IsSame(other Recipient) bool {
+	key := func(r Recipient) []string {
+		fields := strings.Fields(r.Text)
+		return fields[:min(2, len(fields))]
+	}
+	return slices.Equal(key(r), key(other))
+}
+
 // Recipients are those for whom keys are encrypted.
-type Recipients []age.Recipient
+type Recipients []Recipient
+
+// Texts returns the public keys.
+func (rs Recipients) Texts() (texts []string) {
+	for _, r := range rs {
+		texts = append(texts, r.Text)
+	}
+	return texts
+}
 
 // Own returns who an identity is.
 func (i *Identity) Own() (Recipients, error) {
@@ -123,7 +148,10 @@ func (i *Identity) Own() (Recipients, error) {
 func ParseRecipients(texts []string) (list Recipients, err error) {
 	for _, text := range texts {
 		var r age.Recipient
-		if strings.HasPrefix(text, "ssh-") {
+		text = strings.TrimSpace(text)
+		if strings.ContainsFunc(text, unicode.IsControl) { // two keys, of which SSH would take the first
+			err = errors.New("it is not one line")
+		} else if strings.HasPrefix(text, "ssh-") {
 			r, err = agessh.ParseRecipient(text)
 		} else {
 			r, err = age.ParseX25519Recipient(text)
@@ -131,7 +159,7 @@ func ParseRecipients(texts []string) (list Recipients, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("recipient %q: want age1…, or a public key of SSH", text)
 		}
-		list = append(list, r)
+		list = append(list, Recipient{r, text})
 	}
 	return list, nil
 }
@@ -139,7 +167,11 @@ func ParseRecipients(texts []string) (list Recipients, err error) {
 // Wrap encrypts keys for all recipients, as an age file.
 func (rs Recipients) Wrap(keys []byte) ([]byte, error) {
 	var b bytes.Buffer
-	w, err := age.Encrypt(&b, rs...)
+	var to []age.Recipient
+	for _, r := range rs {
+		to = append(to, r.Recipient)
+	}
+	w, err := age.Encrypt(&b, to...)
 	if err != nil {
 		return nil, err
 	}
@@ -150,6 +182,18 @@ func (rs Recipients) Wrap(keys []byte) ([]byte, error) {
 
 // ErrNotFor: what is wrapped is for others.
 var ErrNotFor = errors.New("it is not encrypted for this identity")
+
+// Opens reports whether the identity opens what is encrypted for those.
+func (i *Identity) Opens(rs ...Recipient) (bool, error) {
+	wrapped, err := Recipients(rs).Wrap([]byte("x"))
+	if err == nil {
+		_, err = i.Unwrap(wrapped)
+	}
+	if errors.Is(err, ErrNotFor) {
+		return false, nil
+	}
+	return err == nil, err
+}
 
 // Unwrap decrypts what Wrap has encrypted.
 func (i *Identity) Unwrap(wrapped []byte) ([]byte, error) {

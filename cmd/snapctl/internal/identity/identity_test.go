@@ -66,6 +66,15 @@ func TestWrap(t *testing.T) {
 	if _, err := sshID.Unwrap(mine); !errors.Is(err, ErrNotFor) {
 		t.Errorf("Unwrap of what is another's: %v", err)
 	}
+	for i, want := range []bool{false, true} {
+		if got, err := sshID.Opens(rs[i]); got != want || err != nil {
+			t.Errorf("an SSH key opens what is for %s: %v, %v", rs[i].Text, got, err)
+		}
+	}
+	again, err := ParseRecipients([]string{strings.TrimSpace(sshPublic) + " alice"})
+	if err != nil || !again[0].IsSame(rs[1]) || again[0].IsSame(rs[0]) {
+		t.Errorf("a key with another comment is not the same, %v", err)
+	}
 	if _, err := sshID.Own(); err == nil {
 		t.Error("an SSH key says who it is")
 	}
@@ -100,8 +109,11 @@ func sshKey(t *testing.T, name string) (*Identity, string) {
 }
 
 func TestBad(t *testing.T) {
-	if _, err := ParseRecipients([]string{"age2x"}); err == nil {
-		t.Error("a recipient that is none")
+	_, public := sshKey(t, filepath.Join(t.TempDir(), "id"))
+	for _, text := range []string{"age2x", public + public, ""} {
+		if _, err := ParseRecipients([]string{text}); err == nil {
+			t.Errorf("recipient %q", text)
+		}
 	}
 	_, err := Read(secretPrefix + "1QQQQ")
 	if err == nil || strings.Contains(err.Error(), "QQQQ") {
