@@ -12,12 +12,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/boocode/filestore/internal/base"
 	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/exchange"
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/places"
-	"github.com/boocode/filestore/internal/progress"
 	"github.com/boocode/filestore/internal/remote/lines"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/words"
@@ -28,6 +28,7 @@ import (
 type cloneFlags struct {
 	identity, at, name string
 	cache              string   // directory that keeps packs nearby
+	base               string   // directory that files are taken from; "": none
 	only               []string // paths; none: all
 	lazy               bool
 }
@@ -42,11 +43,17 @@ func (a *app) cloneCommand() *cobra.Command {
 			if !exchange.ValidName(f.name) {
 				return usageError(cmd, "clone: --name %q: want letters, digits, - and _", f.name)
 			}
+			if f.base != "" && len(f.only) > 0 {
+				return usageError(cmd, "clone: --base has all files, --only a part of them")
+			}
+			f.lazy = f.lazy || f.base != ""
 			return a.clone(cmd.Context(), args[0], a.path(args[1]), &f)
 		},
 	}
 	c.Flags().StringVar(&f.identity, "identity", "", identityUsage)
 	c.Flags().StringVar(&f.cache, "cache", "", "keep packs in `DIR` for others on this machine (default $BOO_CACHE)")
+	c.Flags().StringVar(&f.base, "base", "",
+		"take files from `DIR`, which is made if it is not there; and --lazy")
 	c.Flags().StringVar(&f.at, "at", "", "restore `REV` when it is there")
 	c.Flags().StringArrayVar(&f.only, "only", nil, "write only this `PATH` of the files, and leave the rest there")
 	c.Flags().BoolVar(&f.lazy, "lazy", false, "leave contents there that the files do not need now")
@@ -63,8 +70,9 @@ type cloneAnswer struct {
 	Records  int      `json:"records"`
 	Bytes    int64    `json:"bytes"` // that were read
 	Files    int64    `json:"files"`
-	Lost     int      `json:"lost"`     // objects that the writers had lost
-	Promised int      `json:"promised"` // contents that stay at the remote until they are read
+	Lost     int      `json:"lost"`               // objects that the writers had lost
+	Promised int      `json:"promised"`           // contents that stay at the remote until they are read
+	FromBase *int     `json:"fromBase,omitempty"` // files that came from the base; absent: there was none
 	Missing  []string `json:"missing,omitempty"`
 	Logs     []string `json:"logs,omitempty"` // files with the conversations, as agents keep them
 }
@@ -79,6 +87,10 @@ func (a *app) clone(ctx context.Context, text, dir string, f *cloneFlags) error 
 	}
 	config, err := a.cloneConfig(f)
 	if err != nil {
+		return err
+	}
+	x := &cloning{app: a, dir: dir, flags: f, answer: &cloneAnswer{Dir: dir}, config: config}
+	if err := x.openBase(); err != nil {
 		return err
 	}
 	repo, text, err := a.openRemote(ctx, text, f.identity, config)
@@ -107,10 +119,9 @@ func (a *app) clone(ctx context.Context, text, dir string, f *cloneFlags) error 
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}
-	x := &cloning{app: a, dir: dir, flags: f, answer: &cloneAnswer{Dir: dir, Others: others}, goOn: goOn,
-		config: config}
+	x.answer.Others, x.goOn = others, goOn
 	err = x.withStore(shown, func(s *cas.Store, loc *places.Location) error {
-		return x.bring(shown, x.importer(s, repo, loc), fetched)
+		return x.bring(shown, x.importer(s, repo, loc), fetched, loc)
 	})
 	stop()
 	if err != nil && x.imported {
@@ -179,6 +190,10 @@ type cloning struct {
 	storeDir string
 	answer   *cloneAnswer
 
+	baseDir string     // that files are taken from; "": none
+	base    *base.Base // there; nil: it is to be made
+	placed  *placed    // what came from it; nil: there is none
+
 	filling  *trees.Filling // of the files; nil: they are exported when all is here
 	imported bool           // all records are here
 }
@@ -222,7 +237,9 @@ func (x *cloning) withStore(ctx context.Context, fn func(*cas.Store, *places.Loc
 }
 
 // bring brings the records, and then the files of the newest.
-func (x *cloning) bring(ctx context.Context, m *exchange.Importer, f *exchange.Fetched) error {
+func (x *cloning) bring(
+	ctx context.Context, m *exchange.Importer, f *exchange.Fetched, loc *places.Location,
+) error {
 	before, err := m.Store.Newest(ctx, m.Worktree, cas.AnySession)
 	if err == nil && len(before.Origin) == 0 { // else a clone was cut off
 		return refuse("clone into a directory that snapctl does not know",
@@ -263,6 +280,7 @@ func (x *cloning) bring(ctx context.Context, m *exchange.Importer, f *exchange.F
 	if err != nil {
 		return err
 	}
+	x.seed(ctx, m.Store, loc, newest)
 	x.answer.Files = result.Files
 	for _, path := range result.Forgotten {
 		x.app.tell("%s is missing: it %v", words.Quote(path), store.ErrForgotten)
@@ -341,14 +359,7 @@ func (x *cloning) write(ctx context.Context, s *cas.Store, snap *store.Snapshot)
 		return nil, err
 	}
 	if len(only) == 0 {
-		if x.filling, err = trees.Fill(ctx, s, snap.Tree, x.dir); err != nil {
-			return nil, err
-		}
-		come := exchange.WithGive(progress.With(ctx, nil), x.filling.Give) // files are counted, not requests
-		if err := only.prefetch(come, s, snap.Tree, ids...); err != nil {
-			return nil, err
-		}
-		return x.filling.Finish(s)
+		return x.fillLazily(ctx, s, snap.Tree, ids)
 	}
 	if err := only.prefetch(ctx, s, snap.Tree, ids...); err != nil {
 		return nil, err
@@ -373,6 +384,9 @@ func (x *cloning) print() error {
 	}
 	a.note("%s: %s, as session %s left them; %s", words.Quote(j.Dir), words.Count(j.Files, "file"),
 		cmp.Or(j.Session, defaultSession), words.Count(j.Records, "record"))
+	if j.FromBase != nil {
+		a.note("%s of them from the base %s", words.Comma(*j.FromBase), words.Quote(x.baseDir))
+	}
 	if j.Others > 0 {
 		a.note("others go on, too: %s, which 'snapctl sessions --all' lists", words.Count(j.Others, "more tip"))
 	}

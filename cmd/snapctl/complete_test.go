@@ -20,7 +20,8 @@ func TestCompletion(t *testing.T) {
 	open := map[string]string{
 		"session-file": file, "old-file": file, "new-file": file, "path": file, "token-file": file, "schema": file,
 		"db": file, "old": text, "new": text, "title": text, "expected-hash": text, "http": text, "hook": text,
-		"identity": file, "cache": file, "recipient": text, "name": text, "only": "a path of what is not here yet",
+		"identity": file, "cache": file, "base": file,
+		"recipient": text, "name": text, "only": "a path of what is not here yet",
 		"at":   "a revision of what is not here yet",
 		"grep": text, "setup": text, "link": file, "regexp": text, "pickaxe": text, "pickaxe-lines": text,
 		"lines": "FILE:10-20, or as git has -L",

@@ -63,6 +63,10 @@ type Options struct {
 	Partial bool // over a limit, capture what fits and list the rest; otherwise that is a *BudgetError
 	Workers int  // goroutines that walk, read and hash; default GOMAXPROCS
 
+	// Known returns what is known to be in a regular file, so that it need not be read; false: nothing is. It is
+	// called by several goroutines. What it names must be in the store, or promised to it. nil: nothing is known.
+	Known func(path string, st *vfs.Stat) (store.ID, bool)
+
 	// Alone says that the caller has a lock, until it closes the sink, that every process
 	// takes which captures the directory to record it: the stat cache is saved without a
 	// lock of its own.
@@ -79,6 +83,7 @@ type capture struct {
 	deadline time.Time  // zero: none
 	partial  bool
 	progress *progress.Progress // nil: nobody wants to know
+	known    func(path string, st *vfs.Stat) (store.ID, bool)
 
 	cache  *statCache
 	lookup bool // ids in the cache must be looked up in the store
@@ -238,7 +243,7 @@ func (ws *Workspace) newCapture(sink Sink, opts *Options) (*capture, error) {
 		}
 	}
 	c := &capture{
-		ws: ws, sink: sink, limits: withDefaults(opts.Limits), partial: opts.Partial,
+		ws: ws, sink: sink, limits: withDefaults(opts.Limits), partial: opts.Partial, known: opts.Known,
 		changed: make(map[uint32]block), edits: make(map[uint32]*blockEdit), sums: make(map[uint32]dirSum),
 	}
 	c.after = ws.adopted

@@ -76,13 +76,23 @@ func (j *dirJob) visitOnce(w *worker, s *slot) bool {
 		}
 	}
 	var err error
-	if s.kind == vfs.Symlink {
+	switch {
+	case s.kind == vfs.Symlink:
 		s.id, err = w.readLink(j.dir, s)
-	} else {
+	case !j.isKnown(w, s):
 		err = j.readFile(w, s)
 	}
 	s.racy = j.c.isRacy(&s.st) || s.st.Dev != j.st.Dev
 	return j.settle(s, err)
+}
+
+// isKnown reports whether somebody knows what is in a file, and takes that.
+func (j *dirJob) isKnown(w *worker, s *slot) (is bool) {
+	if j.c.known == nil || w.st.Size > j.most(s.name, w.st.Size) {
+		return false
+	}
+	s.id, is = j.c.known(trees.Join(j.path(), s.name), &w.st)
+	return is
 }
 
 // lstat describes a name in w.st. If it cannot, the slot says why.

@@ -224,6 +224,57 @@ func (f *Filling) close(d *fillDir) error {
 	return open.Close()
 }
 
+// Place has put write regular files before contents come, several at once, and reports whether it has. Where it has
+// not, and there is no error, nothing is there yet.
+func (f *Filling) Place(put func(dir vfs.Dir, path string, e *tree.Entry) (bool, error)) error {
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for _, file := range f.files {
+		if file.Mode.Kind() != tree.ModeFile {
+			continue
+		}
+		group.Go(func() error {
+			return f.write(file, func(dir vfs.Dir) (bool, error) {
+				is, err := put(dir, Join(file.dir.path, file.Name), &file.Entry)
+				if !is || err != nil {
+					f.mu.Lock()
+					file.dir.left++ // it is still to come
+					f.mu.Unlock()
+					return false, err
+				}
+				f.written.Add(1)
+				f.bytes.Add(int64(file.Size))
+				f.progress.Count(1, int64(file.Size))
+				return true, nil
+			})
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for id, list := range f.want {
+		list = slices.DeleteFunc(list, func(file *fillFile) bool { return file.isThere })
+		if f.want[id] = list; len(list) == 0 {
+			delete(f.want, id)
+		}
+	}
+	return nil
+}
+
+// Missing returns the contents that have not come, in the order of the paths of files that hold them.
+func (f *Filling) Missing() (ids []store.ID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, file := range f.files {
+		if list := f.want[file.ID]; len(list) > 0 && list[0] == file {
+			ids = append(ids, file.ID)
+		}
+	}
+	return ids
+}
+
 // Finish writes what has not come, from a store that has it, and gives directories their permission bits.
 func (f *Filling) Finish(g BlobGetter) (*ExportResult, error) {
 	var group errgroup.Group

@@ -1,0 +1,3 @@
+package base
+
+import _ "github.com/boocode/filestore/internal/testdisk"
