@@ -163,7 +163,8 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 		}
 	}
 	a.note("serving %s", words.Quote(m.StoreDir()))
-	endPushing := a.pushBehind(ctx, inside.Store(m))
+	pushNow, endPushing := a.pushBehind(ctx, inside.Store(m))
+	h.ended, s.Ended = pushNow, pushNow
 	err = s.ServeAll(work, l, idle)
 	h.all.Wait()
 	stop()
@@ -171,14 +172,19 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 	return errors.Join(err, endHTTP(), l.Close()) // whoever comes next has a token of its own
 }
 
-// pushBehind pushes to the remotes of a store until ctx ends. end waits until that is done.
-func (a *app) pushBehind(ctx context.Context, s *cas.Store) (end func()) {
-	done := make(chan struct{})
+// pushBehind pushes to the remotes of a store until end is called, which waits until that is done. That ctx ends
+// does not end it: requests that are under way are still recorded. now has it not wait for more.
+func (a *app) pushBehind(ctx context.Context, s *cas.Store) (now, end func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	p, done := newPusher(a, s), make(chan struct{})
 	go func() {
 		defer close(done)
-		newPusher(a, s).run(ctx)
+		p.run(ctx)
 	}()
-	return func() { <-done }
+	return p.hurry, func() {
+		cancel()
+		<-done
+	}
 }
 
 // serveHTTPBeside serves checkpoints over HTTP until ctx ends. When that comes to an end

@@ -281,6 +281,20 @@ func TestHookBehind(t *testing.T) {
 	h.all.Wait()
 }
 
+// TestHookEnded: whoever wants to know hears that a session has ended, also if that could not be recorded.
+func TestHookEnded(t *testing.T) {
+	n := 0
+	h := &hooks{app: &app{getenv: func(string) string { return "" }}, log: &hookLog{},
+		last: make(map[hookSession]<-chan any), ended: func() { n++ }}
+	for name, want := range map[string]int{agents.Stop: 0, agents.SessionEnd: 1} {
+		n = 0
+		done, _ := h.take(t.Context(), filepath.Join(t.TempDir(), "none"), &agents.Event{Name: name, Session: "s"})
+		if <-done; n != want {
+			t.Errorf("%s: told %d times, want %d", name, n, want)
+		}
+	}
+}
+
 // TestHookStdinOpen: so does who calls it and sends nothing.
 func TestHookStdinOpen(t *testing.T) {
 	if testing.Short() {

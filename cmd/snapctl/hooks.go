@@ -43,6 +43,7 @@ type hooks struct {
 	engine *manager.Engine // nil: nothing is shared
 	log    *hookLog
 	all    sync.WaitGroup // events
+	ended  func()         // called when a session has ended; nil: nobody wants to know
 
 	mu   sync.Mutex                 // guards the rest
 	last map[hookSession]<-chan any // closed when the last event that came is recorded
@@ -79,6 +80,9 @@ func (h *hooks) take(ctx context.Context, root string, e *agents.Event) (done <-
 		answer := new(hookAnswer)
 		if answer.err = h.guarded(ctx, root, e, answer); answer.err != nil {
 			h.log.add(e, answer.err)
+		}
+		if e.Name == agents.SessionEnd && h.ended != nil {
+			h.ended()
 		}
 		h.mu.Lock()
 		if h.last[key] == mine {

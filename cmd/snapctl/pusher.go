@@ -12,8 +12,8 @@ import (
 )
 
 // A pusher puts what a store records into its remotes, behind the turns: no turn waits for
-// it. It pushes when nothing more has come for a while, and at last when the oldest record has
-// waited for long. What fails is tried again, less and less often; 'snapctl remote status' says
+// it. It pushes when nothing more has come for a while, when a session ends, and at last when the
+// oldest record has waited for long. What fails is tried again, less and less often; 'snapctl remote status' says
 // why. The zero durations are not useful: see newPusher.
 type pusher struct {
 	app *app
@@ -26,23 +26,28 @@ type pusher struct {
 	again time.Duration // after a failure; doubled each time
 	last  time.Duration // for the rest, when the engine ends
 
-	open map[string]*openRemote // by name
+	open   map[string]*openRemote // by name
+	urgent chan struct{}          // see hurry
 }
 
 // An openRemote is a remote that was opened: what that reads need not be read for each turn.
 type openRemote struct {
 	repo   *lines.Repo
 	config exchange.Config
-	at     time.Time
 }
-
-// maxOpen bounds how long a remote stays open: somebody may have put another in its place.
-const maxOpen = 10 * time.Minute
 
 func newPusher(a *app, s *cas.Store) *pusher {
 	return &pusher{app: a, s: s, log: a.log, every: 500 * time.Millisecond, quiet: 2 * time.Second,
 		most: 10 * time.Second, again: 5 * time.Second, last: 5 * time.Second,
-		open: make(map[string]*openRemote)}
+		open: make(map[string]*openRemote), urgent: make(chan struct{}, 1)}
+}
+
+// hurry has it push what there is without waiting for more: whoever made it may be about to end the machine.
+func (p *pusher) hurry() {
+	select {
+	case p.urgent <- struct{}{}:
+	default: // it is told already
+	}
 }
 
 // maxAgain bounds how long a remote that failed is left alone.
@@ -58,12 +63,15 @@ func (p *pusher) run(ctx context.Context) {
 	defer tick.Stop()
 	pushed, seen = ^uint64(0), ^uint64(0) // what there was before may not be there
 	for {
+		isUrgent := false
 		select {
 		case <-ctx.Done():
 			rest, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.last)
 			defer cancel()
 			p.push(rest) // also what came since the last look
 			return
+		case <-p.urgent:
+			isUrgent = true
 		case <-tick.C:
 		}
 		now := time.Now()
@@ -74,7 +82,13 @@ func (p *pusher) run(ctx context.Context) {
 			seen, newest = seq, now
 		}
 		isDue := seen != pushed && (now.Sub(newest) >= p.quiet || now.Sub(first) >= p.most)
-		if !isDue && (failures == 0 || now.Before(next)) || failures > 0 && now.Before(next) {
+		switch {
+		case isUrgent:
+			isDue = seen != pushed || failures > 0
+		case failures > 0:
+			isDue = !now.Before(next)
+		}
+		if !isDue {
 			continue
 		}
 		at := seen
@@ -124,18 +138,34 @@ func (p *pusher) pushTo(ctx context.Context, c *exchange.Config) error {
 	if err != nil || w.Records == 0 {
 		return err
 	}
-	o := p.open[c.Name]
-	if o == nil || o.config != *c || time.Since(o.at) > maxOpen {
-		repo, err := (&place{app: p.app, store: p.s}).openKnown(ctx, c)
-		if err != nil {
-			return errors.Join(err, exchange.NoteFailure(p.s.FS(), c.Name, err))
-		}
-		o = &openRemote{repo, *c, time.Now()}
-		p.open[c.Name] = o
+	repo, err := p.opened(ctx, c)
+	if err != nil {
+		delete(p.open, c.Name)
+		return errors.Join(err, exchange.NoteFailure(p.s.FS(), c.Name, err))
 	}
-	_, err = exchange.NewPusher(p.s, o.repo, c).Push(ctx)
+	_, err = exchange.NewPusher(p.s, repo, c).Push(ctx)
 	if err != nil {
 		delete(p.open, c.Name)
 	}
 	return err
+}
+
+// opened returns a remote that is open. Of one that was open before it asks whether it is still there: somebody may
+// have put another in its place, which would get what is sealed for this one, and never show it.
+func (p *pusher) opened(ctx context.Context, c *exchange.Config) (*lines.Repo, error) {
+	if o := p.open[c.Name]; o != nil && o.config == *c {
+		isStill, err := o.repo.IsStill(ctx)
+		if err != nil {
+			return nil, remoteError(c.Name, err)
+		}
+		if isStill {
+			return o.repo, nil
+		}
+	}
+	repo, err := (&place{app: p.app, store: p.s}).openKnown(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	p.open[c.Name] = &openRemote{repo, *c}
+	return repo, nil
 }

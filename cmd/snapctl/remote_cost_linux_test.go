@@ -255,7 +255,8 @@ func (e *costed) requests(d *door) {
 	}
 }
 
-// TestPusherAsks counts what an engine asks of a remote for each turn: it puts an entry, and looks for prunes.
+// TestPusherAsks counts what an engine asks of a remote for each turn: it looks whether it is still that remote, puts
+// an entry, and looks for prunes.
 func TestPusherAsks(t *testing.T) {
 	server := remotetest.Versity(t)
 	d := newDoor(t, server)
@@ -290,7 +291,7 @@ func TestPusherAsks(t *testing.T) {
 		}
 	}
 	step("second")
-	push(2)
+	push(3)
 	push(0)
 	u.must(dir, "remote", "rotate")
 	step("third")
@@ -298,7 +299,7 @@ func TestPusherAsks(t *testing.T) {
 		t.Error("a push behind a rotation has failed")
 	}
 	step("fourth")
-	push(2)
+	push(3)
 	server.Kill()
 	step("fifth")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)

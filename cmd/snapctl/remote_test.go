@@ -161,6 +161,88 @@ func openPusher(u *remoteUser, dir string) *pusher {
 	return newPusher(a, s)
 }
 
+// TestPushBehind: what is recorded by requests that were under way when the engine was told to end is put, too.
+func TestPushBehind(t *testing.T) {
+	u := &remoteUser{t, t.TempDir(), nil}
+	dir, bucket := filepath.Join(u.home, "p"), filepath.Join(u.home, "bucket")
+	for _, d := range []string{dir, bucket} {
+		if err := os.Mkdir(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	u.must(dir, "snapshot", "--session", "s1")
+	u.must(dir, "remote", "init", bucket)
+	u.must(dir, "remote", "add", "team", bucket)
+	p := openPusher(u, dir)
+	ctx, cancel := context.WithCancel(t.Context())
+	_, end := p.app.pushBehind(ctx, p.s)
+	cancel()
+	time.Sleep(200 * time.Millisecond)
+	u.must(dir, "snapshot", "--session", "s1", "-m", "under way")
+	end()
+	if said := u.must(dir, "remote", "status"); !strings.Contains(said, "all is there") {
+		t.Errorf("when the engine has ended, not all is there: %s", said)
+	}
+}
+
+// TestPusherOther: where another remote has come into the place of one that an engine has open, nothing is put.
+func TestPusherOther(t *testing.T) {
+	u := &remoteUser{t, t.TempDir(), nil}
+	dir, bucket := filepath.Join(u.home, "p"), filepath.Join(u.home, "bucket")
+	for _, d := range []string{dir, bucket} {
+		if err := os.Mkdir(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	u.must(dir, "snapshot", "--session", "s1")
+	u.must(dir, "remote", "init", bucket)
+	u.must(dir, "remote", "add", "team", bucket)
+	p := openPusher(u, dir)
+	if !p.push(t.Context()) || p.open["team"] == nil {
+		t.Fatal("it was not pushed, or did not stay open")
+	}
+	was := p.open["team"]
+	for _, isOther := range []bool{true, false} { // another is there, and none
+		if err := os.Rename(bucket, bucket+".was"); err != nil {
+			t.Fatal(err)
+		}
+		if isOther {
+			u.must(dir, "remote", "init", bucket)
+		}
+		p.open["team"] = was
+		u.must(dir, "snapshot", "--session", "s1", "-m", "another")
+		if p.push(t.Context()) {
+			t.Error("it was pushed to another place")
+		}
+		if there, err := filepath.Glob(filepath.Join(bucket, "[ld]*")); len(there) > 0 || err != nil {
+			t.Errorf("put there: %v, %v", there, err)
+		}
+		if said := u.must(dir, "remote", "status"); !strings.Contains(said, "failed") {
+			t.Errorf("status says %s", said)
+		}
+		if err := errors.Join(os.RemoveAll(bucket), os.Rename(bucket+".was", bucket)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !p.push(t.Context()) {
+		t.Error("it is not pushed where the one is back")
+	}
+}
+
+// running runs a pusher until end is called.
+func running(t *testing.T, p *pusher) (end func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		p.run(ctx)
+	}()
+	return func() {
+		cancel()
+		<-ended
+	}
+}
+
 // TestPusher has what is recorded be put into a remote by itself, also behind a time in which the
 // remote was not there; and what was recorded last when the engine ends.
 func TestPusher(t *testing.T) {
@@ -193,12 +275,7 @@ func TestPusher(t *testing.T) {
 	u.must(dir, "remote", "add", "team", bucket)
 	p := openPusher(u, dir)
 	p.every, p.quiet, p.most, p.again = 10*time.Millisecond, 50*time.Millisecond, time.Second, 50*time.Millisecond
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		p.run(ctx)
-	}()
+	end := running(t, p)
 	until("all is there") // what there was before
 	step("two")
 	until("all is there")
@@ -215,25 +292,41 @@ func TestPusher(t *testing.T) {
 		t.Fatal(err)
 	}
 	until("all is there")
-	if said := status(); strings.Contains(said, "failed") {
-		t.Errorf("status says %s", said)
+	for deadline := time.Now().Add(20 * time.Second); strings.Contains(status(), "failed"); {
+		if time.Now().After(deadline) {
+			t.Fatalf("status says %s", status())
+		}
 	}
-	cancel()
-	<-ended
-	p.quiet, p.most, p.every = time.Hour, time.Hour, time.Hour
-	ctx, cancel = context.WithCancel(t.Context())
-	ended = make(chan struct{})
-	go func() {
-		defer close(ended)
-		p.run(ctx)
-	}()
+	end()
+
+	// Others come all the time: the oldest does not wait for ever.
+	p.quiet, p.most = time.Hour, 300*time.Millisecond
+	end = running(t, p)
+	step("while others come")
+	until("all is there")
+	end()
+
+	// A session ends.
+	p.quiet, p.most = time.Hour, time.Hour
+	end = running(t, p)
+	step("the last of a session")
+	time.Sleep(100 * time.Millisecond)
+	if said := status(); !strings.Contains(said, "not there yet") {
+		t.Errorf("it did not wait: %s", said)
+	}
+	p.hurry()
+	until("all is there")
+	end()
+
+	// The engine ends.
+	p.every = time.Hour
+	end = running(t, p)
 	step("four")
 	time.Sleep(100 * time.Millisecond)
 	if said := status(); !strings.Contains(said, "not there yet") {
 		t.Errorf("it did not wait: %s", said)
 	}
-	cancel()
-	<-ended
+	end()
 	if said := status(); !strings.Contains(said, "all is there") {
 		t.Errorf("when the engine ends, not all is there: %s", said)
 	}

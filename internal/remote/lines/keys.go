@@ -245,6 +245,19 @@ func IsSame(ctx context.Context, b remote.Backend, was []byte) (bool, error) {
 	return f.ID == old.ID || bytes.Equal(f.Keys, old.Keys) && f.Plain == old.Plain, nil
 }
 
+// IsStill reports whether what is at its place is the remote that was opened, and not none or another.
+func (r *Repo) IsStill(ctx context.Context) (bool, error) {
+	doc, err := r.b.Get(ctx, formatName, 0, -1)
+	if errors.Is(err, remote.ErrNoKey) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	f, err := parseFormat(doc)
+	return err == nil && f.ID == r.ID(), nil
+}
+
 // readKeys reads the newest keyring, which has the keys of all epochs.
 func (r *Repo) readKeys(ctx context.Context) error {
 	wrapped, at, last := r.format.Keys, formatName, uint64(0)

@@ -1025,3 +1025,20 @@ func TestCodeOfNoSpace(t *testing.T) {
 		}
 	}
 }
+
+// TestEnded: whoever wants to know hears when a connection ends that had a session, and of no other.
+func TestEnded(t *testing.T) {
+	b := newBench(t)
+	n := 0
+	b.server.Ended = func() { n++ }
+	b.server.FinishAtEOF = true
+	for text, want := range map[string]int{
+		`{"id":1,"type":"ping"}`: 0,
+		fmt.Sprintf(`{"id":1,"type":"initialize","cwd":%q,"sessionId":"s"}`, b.dir): 1,
+	} {
+		n = 0
+		if err := b.server.Serve(t.Context(), strings.NewReader(text+"\n"), io.Discard); err != nil || n != want {
+			t.Errorf("%s: told %d times, want %d, %v", text, n, want, err)
+		}
+	}
+}

@@ -36,6 +36,7 @@ type Server struct {
 	FinishAtEOF bool
 
 	Extra map[string]Extra // commands beside those of the package, by name
+	Ended func()           // called when a connection with sessions has ended; nil: nobody wants to know
 }
 
 // An Extra answers a request as it came; emit sends an event to the client.
@@ -141,6 +142,9 @@ func (s *Server) serve(ctx context.Context, r io.Reader, w io.Writer, finish fun
 		if cerr := s.Close(); cerr != nil {
 			c.log.Warn("session not closed cleanly", "session", s.asked.SessionID, "err", cerr)
 		}
+	}
+	if len(c.sessions) > 0 && s.Ended != nil {
+		s.Ended()
 	}
 	return errors.Join(err, c.out.Err())
 }
