@@ -130,8 +130,10 @@ type aHistory struct {
 var historyPaths = []string{"a", "b", "d/c"}
 
 func newHistory(t *testing.T, kind historyKind, real bool) *aHistory {
-	start := ruleFiles{"a": ruleText("a0", "a1", "a2", "a3"), "b": ruleText("b0", "b1", "b2", "b3"),
-		"d/keep": "kept\n"} // so that d stays
+	first := func(p string) string { // less than half of which is in another file: it was not moved
+		return ruleText(p+"0 at first", p+"1 at first", p+"2 at first", p+"3 at first")
+	}
+	start := ruleFiles{"a": first("a"), "b": first("b"), "d/keep": "kept\n"} // so that d stays
 	h := &aHistory{storyTeller: newStory(t, kind.merge, real, start), kind: kind,
 		inode: map[string]int{"a": -1, "b": -2}, gave: make(map[string]bool), deleted: make(map[string]bool)}
 	h.tools, h.logged, h.detached, h.quiet = kind.tools, kind.logged, kind.divided, true
