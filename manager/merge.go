@@ -370,7 +370,9 @@ func (x *restore) merge(ctx context.Context, a *aim, w *livedir.Want, it *rollba
 			w.Clash = true
 			return nil
 		}
-		a.parted[w.Path] = mg.Partial(a.back[w.Path], a.forth[w.Path])
+		if a.parted[w.Path], err = x.partial(ctx, a, w.Path, mg); err != nil {
+			return err
+		}
 	}
 	if mg.IsMerged {
 		if err := x.keep(ctx, w.Path, mg); err != nil {
@@ -388,6 +390,19 @@ func (x *restore) merge(ctx context.Context, a *aim, w *livedir.Want, it *rollba
 	w.Merged, w.Created, a.replaced[w.Path] = true, mg.Now == nil, mg.IsWhole
 	a.gaveUp[w.Path] = mg.GaveUp
 	return nil
+}
+
+// partial returns where a path stands of which not all was done. What was cut of turns that come
+// before they went does not come with them.
+func (x *restore) partial(ctx context.Context, a *aim, p string, mg *merging.Path) (*merging.Partial, error) {
+	part := mg.Partial(a.back[p], a.forth[p])
+	l, err := x.m.line(ctx)
+	if err != nil {
+		return nil, err
+	}
+	void, err := l.VoidCuts(ctx, x.tip, p, part.With)
+	part.Without = append(part.Without, void...)
+	return part, err
 }
 
 // merger returns what merges the paths of the restore.

@@ -187,6 +187,25 @@ func (l *Line) CutsIn(ctx context.Context, at *history.Record, p string, from ui
 	return list, err
 }
 
+// VoidCuts returns the cuts on the way of a position at a path of which the turn is one of some, and
+// that are not in there. They would be, where these turns come beside what is in.
+func (l *Line) VoidCuts(ctx context.Context, at *history.Record, p string, turns []uint64) (list []uint64, err error) {
+	if len(turns) == 0 {
+		return nil, nil
+	}
+	oldest := slices.Min(turns)
+	isOf := func(c history.Cut) bool { return slices.Contains(turns, c.Turn) }
+	for t := l.Trail(at, p); ; {
+		r, in, err := t.Pop(ctx)
+		if r == nil || err != nil || r.Seq < oldest {
+			return list, err
+		}
+		if r.IsJoint() && !in && slices.ContainsFunc(r.CutAt(p), isOf) {
+			list = append(list, r.Seq)
+		}
+	}
+}
+
 // SaysAnew reports whether a joint says cuts again that were in at a path before it, and of
 // which it has done a part: what these had found is not known to be expected.
 func (l *Line) SaysAnew(ctx context.Context, j *history.Record, p string) (bool, error) {
