@@ -1891,6 +1891,36 @@ var stories = []story{
 			st.want("p", "0000")
 			st.wantAnswer("ok")
 		}},
+	{name: "cut before it went", why: "what was cut of a turn that went since does not go again when that comes",
+		real: true, merge: true, ways: 2, tell: func(st *storyTeller, way int) {
+			st.turn("s", func() { st.line("p", 3, "A") })
+			st.line("p", 3, "u")
+			st.turn("s", func() { st.line("p", 4, "B"); st.put("q", storyText("Q")) })
+			st.restore("s", "start")
+			st.want("p", "00u0", "q", "-")
+			st.wantAnswer("left", "p")
+			st.put("p", ruleNone)
+			st.restore("s", "turn:1")
+			st.want("p", "-", "q", "Q")
+			st.put("p", storyText("00u0"))
+			st.revert("s", nil, 1)
+			st.want("p", "00u0", "q", "-")
+			if way == 0 {
+				st.turn("s", func() { st.line("p", 1, "C") })
+				st.line("p", 1, "v")
+				st.restore("s", "turn:1")
+				st.want("p", "v0uB", "q", "Q")
+				st.wantAnswer("left", "p")
+				st.revert("s", nil, 1)
+				st.want("p", "v0u0", "q", "-")
+			} else {
+				st.turn("s", func() { st.line("p", 1, "C") })
+				st.undo("s")
+				st.want("p", "C0u0", "q", "Q")
+			}
+			st.restore("s", "start")
+			st.want("q", "-")
+		}},
 }
 
 // The log says of a turn of which a restore of some paths took only these that it is

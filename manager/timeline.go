@@ -417,6 +417,7 @@ func (p *parts) of(ctx context.Context, r *record) (in, out []string, err error)
 			t := p.trails[path]
 			if t == nil {
 				t = p.l.Trail(p.at, path)
+				t.Joint = p.trail.Joint // some are on its way alone
 				p.trails[path] = t
 			}
 			if x, err = upTo(ctx, t, r); err != nil {
