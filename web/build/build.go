@@ -1,8 +1,8 @@
-// Command build makes the files of the page, which snapctl embeds, out of src. The same sources make
+// Command build makes the page, which snapctl embeds, out of src. The same sources make
 // the same bytes on every machine: esbuild is a Go module of a fixed version, and what it bundles is
 // fixed by package-lock.json.
 //
-//	go run ./build           writes ../cmd/snapctl/internal/timeline/assets
+//	go run ./build           writes ../cmd/snapctl/internal/timeline/assets/index.html
 //	go run ./build -check    compares, and fails where they differ
 //	go run ./build -serve http://127.0.0.1:8300
 //	                         serves the page, made anew at each load, in front of 'snapctl timeline --port 8300'
@@ -20,6 +20,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -43,25 +44,23 @@ func run(check bool, serve string) error {
 	if serve != "" {
 		return serveFor(web, serve)
 	}
-	files, err := Build(web)
+	page, err := Build(web)
 	if err != nil {
 		return err
 	}
-	dir := filepath.Join(web, "..", "cmd", "snapctl", "internal", "timeline", "assets")
-	var errs []error
-	for name, b := range files {
-		file := filepath.Join(dir, name)
-		if !check {
-			errs = append(errs, os.WriteFile(file, b, 0o644))
-		} else if old, err := os.ReadFile(file); err != nil || !bytes.Equal(old, b) {
-			errs = append(errs, fmt.Errorf("%s is not what src makes: 'make web' writes it (%v)", name, err))
-		}
+	file := filepath.Join(web, "..", "cmd", "snapctl", "internal", "timeline", "assets", "index.html")
+	if !check {
+		return os.WriteFile(file, page, 0o644)
 	}
-	return errors.Join(errs...)
+	if old, err := os.ReadFile(file); err != nil || !bytes.Equal(old, page) {
+		return fmt.Errorf("%s is not what src makes: 'make web' writes it (%v)", file, err)
+	}
+	return nil
 }
 
-// Build returns the files of the page by name.
-func Build(web string) (map[string][]byte, error) {
+// Build returns the page, with its style and its program in it: a browser would ask for each some ten
+// milliseconds after the page.
+func Build(web string) ([]byte, error) {
 	if _, err := os.Stat(filepath.Join(web, "node_modules", "preact")); err != nil {
 		return nil, fmt.Errorf("%w: run 'npm ci' in web first", err)
 	}
@@ -74,7 +73,7 @@ func Build(web string) (map[string][]byte, error) {
 		MinifySyntax:      true,
 		MinifyWhitespace:  true,
 		MinifyIdentifiers: true,
-		Format:            api.FormatESModule,
+		Format:            api.FormatIIFE,
 		Target:            api.ES2022,
 		JSX:               api.JSXAutomatic,
 		JSXImportSource:   "preact",
@@ -85,15 +84,16 @@ func Build(web string) (map[string][]byte, error) {
 	if len(r.Errors) > 0 {
 		return nil, errors.New(strings.Join(api.FormatMessages(r.Errors, api.FormatMessagesOptions{}), ""))
 	}
-	html, err := os.ReadFile(filepath.Join(web, "src", "index.html"))
-	if err != nil {
-		return nil, err
-	}
-	files := map[string][]byte{"index.html": html}
+	page, err := os.ReadFile(filepath.Join(web, "src", "index.html"))
 	for _, f := range r.OutputFiles {
-		files[strings.Replace(filepath.Base(f.Path), "main.js", "app.js", 1)] = f.Contents
+		tag := map[string]string{"app.css": "style", "main.js": "script"}[filepath.Base(f.Path)]
+		begin, end := fmt.Appendf(nil, "<%s>", tag), fmt.Appendf(nil, "</%s>", tag)
+		if bytes.Contains(f.Contents, end[:len(end)-1]) || bytes.Contains(f.Contents, []byte("<!--")) {
+			return nil, fmt.Errorf("%s: a browser would see the end of <%s> in it", f.Path, tag)
+		}
+		page = bytes.Replace(page, slices.Concat(begin, end), slices.Concat(begin, f.Contents, end), 1)
 	}
-	return files, nil
+	return page, err
 }
 
 // serveFor serves the page as src makes it, and has the rest answered by a server.
@@ -116,19 +116,14 @@ func serveFor(web, server string) error {
 			proxy.ServeHTTP(w, r)
 			return
 		}
-		files, err := Build(web)
-		name := strings.TrimPrefix(r.URL.Path, "/")
-		if name == "" {
-			name = "index.html"
-		}
-		b, ok := files[name]
+		page, err := Build(web)
 		switch {
 		case err != nil:
 			http.Error(w, err.Error(), http.StatusInternalServerError)
-		case !ok:
+		case r.URL.Path != "/":
 			http.NotFound(w, r)
 		default:
-			http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(b))
+			http.ServeContent(w, r, "index.html", time.Time{}, bytes.NewReader(page))
 		}
 	}))
 }

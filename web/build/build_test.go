@@ -39,7 +39,7 @@ func TestBuilt(t *testing.T) {
 func TestSize(t *testing.T) {
 	const most = 60 << 10
 	files, err := filepath.Glob("../../cmd/snapctl/internal/timeline/assets/*")
-	if err != nil || len(files) < 3 {
+	if err != nil || len(files) == 0 {
 		t.Fatalf("assets: %v, %v", files, err)
 	}
 	var sum bytes.Buffer

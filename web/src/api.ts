@@ -1,14 +1,21 @@
-// How the page asks its server. The token comes in the fragment of the address, and leaves it at once.
+// How the page asks its server. The token comes in the fragment of the address, and leaves it as soon as
+// the first request is under way.
 import type { ServerEvent } from './types'
 
 let token = location.hash.slice(1)
-if (token) history.replaceState(null, '', location.pathname)
 
 // A page that is loaded again has no fragment any more: the tab keeps the token, and nothing else.
 try {
-  if (token) sessionStorage.setItem('token', token)
-  else token = sessionStorage.getItem('token') ?? ''
+  token ||= sessionStorage.getItem('token') ?? ''
 } catch { /* it may not store: then each load needs the whole address */ }
+
+// keepToken takes the token out of the address. It takes some milliseconds, so it comes behind the first request.
+export function keepToken() {
+  if (location.hash) history.replaceState(null, '', location.pathname)
+  try {
+    if (token) sessionStorage.setItem('token', token)
+  } catch { /* as above */ }
+}
 
 export const hasToken = () => token !== ''
 
@@ -38,14 +45,37 @@ async function request(path: string, init: RequestInit = {}): Promise<Response> 
   throw new Failure(error?.code ?? 'internal', error?.message ?? `the server answers with ${r.status}`, error?.hint, error?.data)
 }
 
+let answers: Promise<Map<string, unknown>> | undefined
+const keyOf = (path: string, args: unknown) => path + JSON.stringify(args)
+
+// askAhead has the server answer at once what a page asks first. What it has answered is taken from there, once,
+// as long as the page begins.
+export function askAhead(begins: Promise<void>) {
+  answers = request('/v1/ahead').then(r => r.json()).then(
+    (a: { answers: { path: string; args: unknown; answer: unknown }[] }) => new Map(a.answers.map(x => [keyOf(x.path, x.args), x.answer])),
+    () => new Map()) // who asks again is told what is wrong
+  begins.then(() => { answers = undefined })
+}
+
+async function ahead<T>(path: string, args: unknown): Promise<T | undefined> {
+  const known = await answers
+  const key = keyOf(path, args)
+  const answer = known?.get(key)
+  known?.delete(key)
+  return answer as T | undefined
+}
+
 export const get = async <T>(path: string, args: Record<string, string> = {}): Promise<T> =>
-  (await request(`${path}?${new URLSearchParams(args)}`)).json()
+  await ahead<T>(path, args) ?? (await request(`${path}?${new URLSearchParams(args)}`)).json()
 
 export const post = async <T>(path: string, body: unknown): Promise<T> =>
-  (await request(path, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) })).json()
+  await ahead<T>(path, body) ?? (await request(path, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) })).json()
 
-export const content = async (cwd: string, id: string): Promise<Uint8Array<ArrayBuffer>> =>
-  new Uint8Array(await (await request(`/v1/content?${new URLSearchParams({ cwd, id })}`)).arrayBuffer())
+export const content = async (cwd: string, id: string): Promise<Uint8Array<ArrayBuffer>> => {
+  const text = await ahead<string>('/v1/content', { cwd, id })
+  return text !== undefined ? new TextEncoder().encode(text)
+    : new Uint8Array(await (await request(`/v1/content?${new URLSearchParams({ cwd, id })}`)).arrayBuffer())
+}
 
 // archive returns the files as they were at a revision, as tar has them.
 export const archive = async (cwd: string, session: string, rev: string): Promise<Blob> =>

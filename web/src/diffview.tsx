@@ -1,7 +1,7 @@
-import { useEffect, useState } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useState } from 'preact/hooks'
 import { differing, maxShown, type Row, type Side } from './diff'
 import {
-  S, by, canTakeBack, chosen, diffRows, goToOwner, isPicked, keyOf, pickHunk, picksOf, review, select, set, showVersions, toggleBlame, turnOf, whose, type Blame,
+  S, by, canTakeBack, chosen, diffRows, diffSeen, goToOwner, isPicked, keyOf, pickHunk, picksOf, review, select, set, showVersions, toggleBlame, turnOf, whose, type Blame,
 } from './store'
 import { tokens } from './syntax'
 import { exactly } from './time'
@@ -60,6 +60,8 @@ function Scrubber() {
 
 export function Diff() {
   const { diff } = S
+  const read = diff.loading || diff.error ? '' : diff.key
+  useLayoutEffect(() => { if (read) requestAnimationFrame(diffSeen) }, [read])
   if (diff.error) return <div class="empty" role="alert"><p>{diff.error.message}</p>{diff.error.hint && <p>{diff.error.hint}</p>}</div>
   if (diff.loading) return <div class="empty">Reading…</div>
   if (!S.path) return <div class="empty">{S.rows.length > 0 && 'Choose a turn and a file to see what changed.'}</div>

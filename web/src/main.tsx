@@ -1,5 +1,6 @@
 import { render } from 'preact'
 import { App } from './app'
+import { keepToken } from './api'
 import { pressed } from './keys'
 import { S, onChange, set, start } from './store'
 
@@ -11,3 +12,4 @@ setTimeout(() => set({}), soon + 10)
 addEventListener('keydown', pressed)
 setInterval(() => S.phase === 'ready' && !document.hidden && set({}), 30_000) // how long ago things were
 start()
+keepToken()

@@ -1,5 +1,5 @@
 // What the page knows and does. There is one state; whoever changes it has all drawn again.
-import { Failure, archive, content, follow, get, hasToken, post } from './api'
+import { Failure, archive, askAhead, content, follow, get, hasToken, post } from './api'
 import { fromUnified, layOut, splitLines, type Piece, type Row } from './diff'
 import { rails, type Rail } from './graph'
 import type { BlameOwner, BlameRange, FileChange, Found, Hunk, Moment, OpenTurn, Page, Restored, ServerEvent, SessionList, SessionRow } from './types'
@@ -165,11 +165,13 @@ export async function show(f: Found) {
 // start begins with the page.
 export async function start() {
   if (!hasToken()) return set({ phase: 'token' })
+  askAhead(first)
+  load()
+  await first // the stream would be in its way
   follow(told, (isUp, e) => {
     if (e) return set({ phase: 'token' })
     if (isUp !== S.isUp) set({ isUp, said: isUp ? 'connected again' : 'the engine is gone' })
   })
-  load() // the stream may take longer
 }
 
 let loading: Promise<void> | undefined
@@ -183,6 +185,7 @@ async function loadAll() {
     set({ page, root })
     if (root) await loadSessions(root)
     set({ phase: 'ready' })
+    if (!S.files.loading && !S.path) seenFirst() // there is none
   } catch (e) {
     const error = failureOf(e)
     if (error.code !== 'gone') set({ phase: error.code === 'unauthorized' ? 'token' : 'error', error })
@@ -232,14 +235,15 @@ async function refresh() {
   if (number !== asked) return
   const rows = list.snapshots
   const wasAtTop = S.at === '' || S.rows.length === 0
+  const wasPruned = chosen()?.pruned
   const old = rows.length > 0 && S.rows.length > rows.length ? tail(rows) : []
   set({ rows: [...rows, ...old], isAll: !list.nextCursor || old.length > 0 && S.isAll, cursor: String(rows.length + old.length) })
   if (wasAtTop && rows.length > 0) {
-    const isRead = select(keyOf(rows.find(canTakeBack) ?? rows[0]))
-    // The engine works on the first diff while the rows are drawn for the first time, which takes as long.
-    if (S.phase === 'loading') await Promise.race([isRead, new Promise(done => setTimeout(done, 50))])
+    select(keyOf(rows.find(canTakeBack) ?? rows[0]))
+    // To draw all at once takes less than rows first, and the diff behind them.
+    if (S.phase === 'loading') await Promise.race([isRead, new Promise(done => setTimeout(done, 100))])
   }
-  else if (S.at && chosen()) loadDiff()
+  else if (S.at && chosen()) chosen()!.pruned === wasPruned ? loadDiff() : loadFiles()
   if (!S.isAll) more()
 }
 
@@ -279,10 +283,22 @@ function tail(rows: Moment[]): Moment[] {
   return i < 0 ? [] : S.rows.slice(i + 1)
 }
 
-// first ends when a diff is shown for the first time, or a second after the start: what is not seen yet
+let readFirst = () => {}
+// isRead ends when there is a diff to be drawn, or none comes.
+const isRead = new Promise<void>(done => { readFirst = done })
+
+let isFirstSeen = false
+let seenFirst = () => {}
+// first ends when a diff is seen for the first time, or a second after the start: what is not seen yet
 // is read behind it.
-let isShown = () => {}
-const first = new Promise<void>(done => { isShown = done; setTimeout(done, 1000) })
+const first = new Promise<void>(done => { seenFirst = () => { isFirstSeen = true; done(); set({}) } })
+setTimeout(() => isFirstSeen || seenFirst(), 1000)
+
+// diffSeen is called with the frame that shows a diff.
+export function diffSeen() {
+  performance.mark('diff') // 'make web-bench' reads it
+  if (!isFirstSeen) seenFirst()
+}
 
 // more reads the rest, page by page, when there is nothing else to do.
 async function more() {
@@ -298,12 +314,12 @@ async function more() {
   }
 }
 
-// select chooses a row. It returns what ends when the first row's files are known.
-export function select(key: string): Promise<void> | undefined {
+// select chooses a row.
+export function select(key: string) {
   if (key === S.at) return
   set({ at: key, unfolded: new Set(), hunk: -1, ...(S.versions?.paths.has(key) ? { path: S.versions.paths.get(key)! } : {}) })
   clearTimeout(timer)
-  if (!S.files.key) return loadFiles()
+  if (!S.files.key) { loadFiles(); return }
   timer = setTimeout(() => loadFiles(), 30) as unknown as number // who holds a key down waits for none
 }
 let timer = 0
@@ -316,6 +332,7 @@ async function loadFiles() {
   const began = performance.now()
   const key = keyOf(m)
   if (m.kind === 'empty' || m.kind === 'start' || m.pruned) {
+    readFirst()
     return set({ files: { key, list: [], loading: false }, path: '', diff: nothing, said: 'no files' })
   }
   set({ files: { key, list: S.files.key === key ? S.files.list : [], loading: true } })
@@ -330,9 +347,10 @@ async function loadFiles() {
     if (S.at !== key) return
     const path = list.some(f => f.path === S.path) ? S.path : list[0]?.path ?? ''
     set({ files: { key, list, loading: false }, path, said: `${list.length} files` })
-    requestAnimationFrame(() => performance.measure('files', { start: began })) // 'make web-bench' reads these
-    loadDiff().finally(() => loadCounts(m, list))
+    requestAnimationFrame(() => performance.measure('files', { start: began })) // as above
+    loadDiff().finally(() => { readFirst(); first.then(() => loadCounts(m, list)) })
   } catch (e) {
+    readFirst()
     if (S.at === key) set({ files: { key, list: [], loading: false, error: failureOf(e) }, diff: nothing })
   }
 }
@@ -356,7 +374,7 @@ const counting = new Set<string>()
 // count finds out how many lines a row changed, once; in the list that is said when it is known.
 export function count(m: Moment) {
   const key = keyOf(m)
-  if (S.counts.has(key) && !S.counts.get(key)?.isOld || counting.has(key) || counting.size > 3 || !m.rev || m.pruned || m.kind !== 'step' && m.kind !== 'base') return
+  if (!isFirstSeen || S.counts.has(key) && !S.counts.get(key)?.isOld || counting.has(key) || counting.size > 3 || !m.rev || m.pruned || m.kind !== 'step' && m.kind !== 'base') return
   counting.add(key)
   verb<{ files: FileChange[]; nextCursor?: string }>('get_turn_diff', { rev: m.rev, detail: 'counts', renames: true, limit: 300 }).then(d => {
     let added = 0, deleted = 0, contested = 0
@@ -457,7 +475,6 @@ async function loadDiff() {
     }
     mustAgree(diff.pieces)
     set({ diff, hunk: hunkAt(m, path, mine), said: `${path}: ${mine.length} hunks` })
-    requestAnimationFrame(() => { performance.mark('diff'); isShown() })
     loadBlame()
   } catch (e) {
     if (!isLate()) set({ diff: { ...nothing, key, path, changes, error: failureOf(e) } })

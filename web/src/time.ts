@@ -12,4 +12,11 @@ export function ago(time: string | undefined, now = Date.now()): string {
   return time.slice(0, 10)
 }
 
-export const exactly = (time: string | undefined) => time ? new Date(time).toLocaleString() : ''
+const two = (n: number) => String(n).padStart(2, '0')
+
+// exactly is when something was, where the page is read.
+export function exactly(time: string | undefined): string {
+  if (!time) return ''
+  const t = new Date(time)
+  return `${t.getFullYear()}-${two(t.getMonth() + 1)}-${two(t.getDate())} ${two(t.getHours())}:${two(t.getMinutes())}:${two(t.getSeconds())}`
+}

@@ -15,21 +15,20 @@ interface Props {
   attrs?: HTMLAttributes<HTMLDivElement>
 }
 
-const beyond = 6 // rows above and below what is seen
+const beyond = 6 // rows above and below what is seen, as soon as the list was moved
 
 export function Virtual(p: Props) {
   const box = useRef<HTMLDivElement>(null)
   const [top, setTop] = useState(0)
   const [left, setLeft] = useState(0)
-  const [size, setSize] = useState(600)
+  const [size, setSize] = useState(innerHeight) // most of what it ever had: it is drawn once, and not anew when that is known
   const offsets = useOffsets(p.count, p.height)
   const total = offsets(p.count)
 
   useLayoutEffect(() => {
     const el = box.current!
-    const watch = new ResizeObserver(() => setSize(el.clientHeight))
+    const watch = new ResizeObserver(() => setSize(size => Math.max(size, el.clientHeight)))
     watch.observe(el)
-    setSize(el.clientHeight)
     return () => watch.disconnect()
   }, [])
 
@@ -44,7 +43,7 @@ export function Virtual(p: Props) {
   }, [p.show, p.showKey, p.count === 0])
 
   const first = Math.max(0, at(offsets, p.count, top) - beyond)
-  const last = Math.min(p.count, at(offsets, p.count, top + size) + 1 + beyond)
+  const last = Math.min(p.count, at(offsets, p.count, top + size) + 1 + (top > 0 ? beyond : 0))
   useLayoutEffect(() => { if (last >= p.count && p.count > 0) p.onEnd?.() }, [last >= p.count, p.count])
 
   const columns = typeof p.wide === 'number' ? p.wide : 0

@@ -3,7 +3,8 @@ package timeline
 import (
 	"crypto/sha256"
 	"crypto/subtle"
-	"embed"
+	_ "embed" // of the page
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,55 +13,56 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 
 	"github.com/boocode/filestore/internal/explain"
 	"github.com/boocode/filestore/internal/wire"
 )
 
-// assets are the files of the page: see web/README.md.
+// index is all that a browser loads: see web/README.md.
 //
-//go:embed assets
-var assets embed.FS
+//go:embed assets/index.html
+var index []byte
 
-// kinds are those of the files.
-var kinds = map[string]string{"index.html": "text/html; charset=utf-8", "app.js": "text/javascript; charset=utf-8",
-	"app.css": "text/css; charset=utf-8"}
-
-// asset answers with a file of the page. There is no data in it, so it needs no token: the page
-// has that in its fragment, which browsers do not send.
+// asset answers with the page. There is no data in it, so it needs no token: the page has that in its
+// fragment, which browsers do not send.
 func (s *Server) asset(w http.ResponseWriter, r *http.Request) {
-	name := strings.TrimPrefix(r.URL.Path, "/")
-	if name == "" {
-		name = "index.html"
-	}
-	kind := kinds[name]
 	switch {
-	case kind == "":
+	case r.URL.Path != "/" && r.URL.Path != "/index.html":
 		s.fail(w, r, refuse(http.StatusNotFound, "not_found", "there is no %q", r.URL.Path))
-		return
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		w.Header().Set("Allow", "GET, HEAD")
 		s.fail(w, r, refuse(http.StatusMethodNotAllowed, "method", "%s: want GET", r.Method))
-		return
+	default:
+		switch r.Header.Get("Sec-Fetch-Site") {
+		case "", "same-origin", "none": // no other site has work done by asking for the page
+			s.lookAhead()
+		}
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		w.Write(index) // an error says that the client is gone
 	}
-	b, err := assets.ReadFile("assets/" + name)
-	if err != nil {
-		s.fail(w, r, withData(err, nil))
-		return
-	}
-	w.Header().Set("Content-Type", kind)
-	w.Write(b) // an error says that the client is gone
 }
 
-// policy lets the page load its own files, ask its own server, and show images that it has
-// fetched itself. Nothing is ever text that becomes markup or a script.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src blob:; " +
-	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types"
+// policy lets the page run the program and the style that are in it, ask its own server, and show images
+// that it has fetched itself. Nothing is ever text that becomes markup or a script.
+var policy = sync.OnceValue(func() string {
+	return "default-src 'none'; script-src " + hashOf("script") + "; style-src " + hashOf("style") +
+		"; connect-src 'self'; img-src blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
+		"require-trusted-types-for 'script'; trusted-types"
+})
+
+// hashOf returns the source expression of what the first element of a name holds in the page.
+func hashOf(name string) string {
+	_, rest, _ := strings.Cut(string(index), "<"+name+">")
+	content, _, _ := strings.Cut(rest, "</"+name+">")
+	sum := sha256.Sum256([]byte(content))
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}
 
 // secure sets the headers of every answer.
 func secure(h http.Header) {
 	h.Set("Cache-Control", "no-store")
-	h.Set("Content-Security-Policy", policy)
+	h.Set("Content-Security-Policy", policy())
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Referrer-Policy", "no-referrer")

@@ -1,8 +1,8 @@
 // Package timeline serves a page in which people look at turns, and take back what they
 // pick. The page asks the same verbs as other programs do over RPC and HTTP (package verbs),
 // and for what no verb has: which sessions there are, what a blob holds, and what happens
-// ([Server] has a stream of that). What the page looks like is in web/, from where the files
-// of assets are built.
+// ([Server] has a stream of that). What the page looks like is in web/, from where the page
+// in assets is built.
 //
 // A server answers only requests that name this machine as their host and carry its token,
 // but for the files of the page, in which there is no data.
@@ -59,6 +59,9 @@ type Server struct {
 	mux   *http.ServeMux
 	watch *watcher
 
+	aheadMu sync.Mutex // guards ahead
+	ahead   *answers   // for the next page; nil: none was asked for
+
 	ended context.Context // when Close was called
 	end   context.CancelFunc
 	open  sync.WaitGroup // requests
@@ -74,6 +77,7 @@ func New(opts *Options) *Server {
 	s.watch = newWatcher(s)
 	s.route("GET", "/v1/projects", s.projects)
 	s.route("GET", "/v1/sessions", s.sessions)
+	s.route("GET", "/v1/ahead", s.answerAhead)
 	s.route("POST", "/v1/verbs/{verb}", s.verb)
 	s.route("POST", "/v1/label", s.label)
 	s.mux.HandleFunc("/v1/reviewed", s.reviewed)
@@ -178,12 +182,14 @@ type page struct {
 	Projects []project `json:"projects"`
 }
 
-func (s *Server) projects(*http.Request) (any, error) {
+func (s *Server) projects(*http.Request) (any, error) { return s.newPage(s.roots()), nil }
+
+func (s *Server) newPage(roots []string) *page {
 	p := &page{s.opts.Version, s.opts.ReadOnly, s.opts.Root == "", []project{}}
-	for _, root := range s.roots() {
+	for _, root := range roots {
 		p.Projects = append(p.Projects, project{root, filepath.Base(root)})
 	}
-	return p, nil
+	return p
 }
 
 // roots returns the directories that are served.
@@ -238,9 +244,14 @@ type sessionList struct {
 	RedoSeq  uint64       `json:"redoSeq,omitempty"`
 }
 
-func (s *Server) sessions(r *http.Request) (answer any, err error) {
-	list := &sessionList{Sessions: []sessionRow{}, Open: []openTurn{}}
-	m, err := s.look(r.Context(), r.FormValue("cwd"), r.FormValue("session"))
+func (s *Server) sessions(r *http.Request) (any, error) {
+	return s.sessionsOf(r.Context(), r.FormValue("cwd"), r.FormValue("session"))
+}
+
+// sessionsOf returns the sessions of a directory, and what is to be known of one; "": of none.
+func (s *Server) sessionsOf(ctx context.Context, cwd, session string) (list *sessionList, err error) {
+	list = &sessionList{Sessions: []sessionRow{}, Open: []openTurn{}}
+	m, err := s.look(ctx, cwd, session)
 	if errors.Is(err, fs.ErrNotExist) { // nothing was recorded yet
 		return list, nil
 	}
@@ -248,7 +259,7 @@ func (s *Server) sessions(r *http.Request) (answer any, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	infos, err := m.Sessions(r.Context(), true)
+	infos, err := m.Sessions(ctx, true)
 	if err != nil {
 		return nil, err
 	}
@@ -256,7 +267,7 @@ func (s *Server) sessions(r *http.Request) (answer any, err error) {
 		remote, _, isRemote := strings.Cut(i.Root, ":")
 		switch {
 		case !filepath.IsAbs(i.Root) && isRemote: // what others make of a session is looked at from here
-			i.Session, i.Root = remote+":"+i.Session, r.FormValue("cwd")
+			i.Session, i.Root = remote+":"+i.Session, cwd
 		case s.opts.Root != "" && i.Worktree != m.Project().Worktree:
 			continue
 		}
@@ -271,7 +282,7 @@ func (s *Server) sessions(r *http.Request) (answer any, err error) {
 	if m.Session() == "" {
 		return list, nil
 	}
-	undo, redo, _, err := inside.Of(m).Restores(r.Context())
+	undo, redo, _, err := inside.Of(m).Restores(ctx)
 	if undo != nil {
 		list.UndoSeq = undo.Seq
 	}
@@ -496,7 +507,14 @@ func (s *Server) export(r *http.Request) (answer any, err error) {
 
 // content answers with what a blob holds. It is no page whatever it holds.
 func (s *Server) content(w http.ResponseWriter, r *http.Request) {
-	b, err := s.readBlob(r)
+	id, err := store.ParseID(r.FormValue("id"))
+	if err != nil {
+		err = explain.Errorf(explain.BadRequest, "%v", err)
+	}
+	var b []byte
+	if err == nil {
+		b, err = s.readBlob(r.Context(), r.FormValue("cwd"), id)
+	}
 	if err != nil {
 		s.fail(w, r, withData(err, nil))
 		return
@@ -508,18 +526,14 @@ func (s *Server) content(w http.ResponseWriter, r *http.Request) {
 	w.Write(b) // an error says that the client is gone
 }
 
-func (s *Server) readBlob(r *http.Request) (content []byte, err error) {
-	id, err := store.ParseID(r.FormValue("id"))
-	if err != nil {
-		return nil, explain.Errorf(explain.BadRequest, "%v", err)
-	}
-	m, err := s.look(r.Context(), r.FormValue("cwd"), "")
+func (s *Server) readBlob(ctx context.Context, cwd string, id store.ID) (content []byte, err error) {
+	m, err := s.look(ctx, cwd, "")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
 	var b bytes.Buffer
-	_, err = inside.Store(m).CopyBlob(r.Context(), &limited{&b, filediff.MaxText}, id)
+	_, err = inside.Store(m).CopyBlob(ctx, &limited{&b, filediff.MaxText}, id)
 	return b.Bytes(), err
 }
 

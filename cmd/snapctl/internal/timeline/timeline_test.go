@@ -204,7 +204,7 @@ func TestGuard(t *testing.T) {
 			t.Errorf("%s: it tells a secret: %v", c.what, answer)
 		}
 	}
-	for _, name := range []string{"/", "/app.js", "/app.css"} {
+	for _, name := range []string{"/", "/index.html"} {
 		status, answer := w.ask("GET", name, "", "Authorization", "")
 		text := fmt.Sprint(answer)
 		if status != 200 || strings.Contains(text, "secret") || strings.Contains(text, w.dir) {
