@@ -339,6 +339,26 @@ func TestBomb(t *testing.T) {
 	}
 }
 
+// A payload that unpacks to a few bytes more, or less, than its header says is damage, too.
+func TestWrongLength(t *testing.T) {
+	text := bytes.Repeat([]byte("some text. "), 1000)
+	e, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	frame := e.EncodeAll(text, nil)
+	for more := -20; more <= 20; more++ {
+		h := pack.Header{Kind: uint8(object.Blob), Codec: pack.CodecZstd, Raw: uint32(len(text) - more),
+			Stored: uint32(len(frame)), ID: object.Hash(object.Blob, text), Crc: layout.Checksum(frame)}
+		disk := vfstest.NewMem()
+		addRecord(t, disk, append(h.Append(nil), frame...))
+		s := openDamaged(t, disk)
+		if b, err := s.Get(t.Context(), object.Blob, h.ID); errors.Is(err, store.ErrCorrupt) == (more == 0) {
+			t.Errorf("%d bytes more: %d, %v", more, len(b), err)
+		}
+	}
+}
+
 // An index that is whole by its checksums and names a record that is longer than
 // its pack.
 func TestCraftedIndex(t *testing.T) {

