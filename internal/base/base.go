@@ -120,7 +120,7 @@ func parseIndex(b []byte) (map[string]known, bool) {
 
 // Make makes a base of a tree, durably, whole or not at all. The error matches [fs.ErrExist] if there is one.
 // It is for this user alone until somebody says otherwise.
-func Make(ctx context.Context, g trees.BlobGetter, root store.ID, dir string) (err error) {
+func Make(ctx context.Context, g trees.Source, root store.ID, dir string) (err error) {
 	if _, err := os.Lstat(dir); err == nil {
 		return fmt.Errorf("base %q: %w", dir, fs.ErrExist)
 	}

@@ -355,7 +355,7 @@ func TestDamagedCompactGroup(t *testing.T) {
 }
 
 func isChunked(s *Store, id store.ID) bool {
-	h, _, _, err := s.object(id)
+	h, _, _, err := s.object(id, nil)
 	return err == nil && h.Kind == pack.RecChunked
 }
 

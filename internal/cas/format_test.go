@@ -120,7 +120,7 @@ func decodeRecord(b []byte) (any, error) {
 	if int(h.Stored) != len(payload) || layout.Checksum(payload) != h.Crc {
 		return nil, pack.ErrRecord
 	}
-	object, err := pack.Decompress(&h, payload)
+	object, err := pack.Decompress(&h, payload, nil)
 	return whole{h.Kind, h.Codec, h.ID, object}, err
 }
 

@@ -26,26 +26,21 @@ type recordReader struct {
 	at    pack.Location // of the group, as if it were one object
 	group *pack.Group
 	err   error
+
+	// Memory that is used again: what object returns is there until the next is read, nil: for good.
+	single, members *[]byte
 }
 
 // object returns what is at a place, decoded and not verified. The bytes of a member are not
 // to be changed.
 func (r *recordReader) object(loc pack.Location) (pack.Header, []byte, error) {
 	if loc.Member == 0 {
-		h, payload, err := loc.Pack.Read(loc)
-		if err != nil {
-			return h, nil, err
-		}
-		data, err := pack.Decompress(&h, payload)
-		if err != nil {
-			err = corrupt(loc, "%w", err)
-		}
-		return h, data, err
+		return loc.Pack.ReadObject(loc, r.single)
 	}
 	i := loc.Member - 1
 	if loc.Member = 0; r.at != loc {
 		r.at = loc
-		r.group, r.err = loc.Pack.ReadGroup(loc)
+		r.group, r.err = loc.Pack.ReadGroup(loc, r.members)
 	}
 	return memberOf(r.group, r.err, loc, i)
 }
@@ -96,9 +91,9 @@ type cachedGroup struct {
 	bytes int // of it; groupCache.mu guards it
 }
 
-// What is kept at most: 16 groups of fresh packs, or 8 of compacted ones. Several goroutines
-// read, each a directory in order: an export of Linux 6.1 takes 3.6 s of processor time with 4
-// groups of 256 KiB, 2.3 s with 16.
+// What is kept at most: 16 groups of fresh packs, or 8 of compacted ones. When each of several
+// goroutines reads a directory in order, all of Linux 6.1 takes 3.6 s of processor time with 4
+// groups of 256 KiB, 2.3 s with 16. [Store.EachBlob] needs none.
 const (
 	maxCachedGroups = 16
 	maxCachedBytes  = 8 << 20
@@ -133,7 +128,7 @@ func (c *groupCache) get(loc pack.Location) (*pack.Group, error) {
 		loc.Member = member
 		group, err = loc.Pack.ReadGroupTo(loc)
 	} else {
-		group, err = loc.Pack.ReadGroup(loc)
+		group, err = loc.Pack.ReadGroup(loc, nil)
 	}
 	if err != nil {
 		c.drop(g)
@@ -230,7 +225,7 @@ func (c *copier) copy(p *pack.Pack, list []pack.Entry) error {
 	if len(list) == len(members) { // its checksum was right: nobody has to decode it
 		return c.append(h, payload, members)
 	}
-	g, err := p.ReadGroup(loc)
+	g, err := p.ReadGroup(loc, nil)
 	if err != nil {
 		return err
 	}

@@ -317,7 +317,7 @@ func (s *Store) Get(ctx context.Context, kind object.Kind, id store.ID) (data []
 }
 
 func (s *Store) get(ctx context.Context, kind object.Kind, id store.ID) ([]byte, error) {
-	h, data, loc, err := s.object(id)
+	h, data, loc, err := s.object(id, nil)
 	switch {
 	case err != nil:
 	case h.Kind == uint8(kind) && h.Kind != pack.RecChunked:
@@ -355,7 +355,9 @@ func (s *Store) CopyBlob(ctx context.Context, w io.Writer, id store.ID) (n int64
 }
 
 func (s *Store) copyBlob(ctx context.Context, w io.Writer, id store.ID) (int64, error) {
-	h, data, loc, err := s.object(id)
+	buf := pack.TakeBuffer()
+	defer pack.PutBuffer(buf)
+	h, data, loc, err := s.object(id, buf)
 	switch {
 	case err != nil:
 	case h.Kind == pack.RecChunked:
@@ -373,13 +375,13 @@ func (s *Store) copyBlob(ctx context.Context, w io.Writer, id store.ID) (int64, 
 }
 
 // object reads and unpacks what has an ID. It does not check that. The bytes of a member of
-// a group are not to be changed.
-func (s *Store) object(id store.ID) (pack.Header, []byte, pack.Location, error) {
+// a group are not to be changed; any others lie in into, nil: for good.
+func (s *Store) object(id store.ID, into *[]byte) (pack.Header, []byte, pack.Location, error) {
 	loc, err := s.locate(id)
 	if err != nil {
 		return pack.Header{}, nil, loc, err
 	}
-	h, data, err := s.readAt(id, loc)
+	h, data, err := s.readAt(id, loc, into)
 	err = s.honest(err)
 	if d, ok := errors.AsType[*object.CorruptError](err); ok {
 		s.Distrust(d)
@@ -392,7 +394,7 @@ func (s *Store) object(id store.ID) (pack.Header, []byte, pack.Location, error) 
 			if other == loc {
 				continue
 			}
-			h, data, oerr := s.readAt(id, other)
+			h, data, oerr := s.readAt(id, other, into)
 			if oerr == nil {
 				return h, data, other, nil
 			}
@@ -404,7 +406,7 @@ func (s *Store) object(id store.ID) (pack.Header, []byte, pack.Location, error) 
 	return h, data, loc, err
 }
 
-func (s *Store) readAt(id store.ID, loc pack.Location) (pack.Header, []byte, error) {
+func (s *Store) readAt(id store.ID, loc pack.Location, into *[]byte) (pack.Header, []byte, error) {
 	if err := s.flushFor(loc); err != nil {
 		return pack.Header{}, nil, err
 	}
@@ -416,7 +418,7 @@ func (s *Store) readAt(id store.ID, loc pack.Location) (pack.Header, []byte, err
 		g, err = s.groups.get(loc)
 		h, data, err = memberOf(g, err, loc, loc.Member-1)
 	} else {
-		h, data, err = new(recordReader).object(loc)
+		h, data, err = loc.Pack.ReadObject(loc, into)
 	}
 	if err == nil && h.ID != id {
 		err = corrupt(loc, "holds object %s, not %s", h.ID.Short(), id.Short())
@@ -480,8 +482,10 @@ func (s *Store) copyChunks(ctx context.Context, w io.Writer, id store.ID, list [
 	if err := s.fetchChunks(ctx, list); err != nil {
 		return err
 	}
+	buf := pack.TakeBuffer()
+	defer pack.PutBuffer(buf)
 	return joinChunks(ctx, w, id, list, loc, func(chunk store.ID) ([]byte, error) {
-		h, data, at, err := s.object(chunk)
+		h, data, at, err := s.object(chunk, buf)
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("chunk %s: %w", chunk.Short(), err)

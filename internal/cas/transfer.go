@@ -137,7 +137,7 @@ func (p *Parcel) Data(fn func(o ParcelObject, data []byte) error) error {
 		return err
 	}
 	if h.Kind != pack.RecGroup {
-		data, err := pack.Decompress(&h, p.Record[pack.HeaderSize:])
+		data, err := pack.Decompress(&h, p.Record[pack.HeaderSize:], nil)
 		if err != nil {
 			return &ParcelError{err}
 		}
@@ -248,7 +248,7 @@ func (w *Writer) PutParcelAnd(record []byte, fn func(id store.ID, content []byte
 	if was, err := w.s.Forgotten(h.ID); was || err != nil { // it does not come back by a remote
 		return nil, err
 	}
-	data, err := pack.Decompress(&h, payload)
+	data, err := pack.Decompress(&h, payload, nil)
 	if err != nil {
 		return bad(err)
 	}

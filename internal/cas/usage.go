@@ -240,7 +240,7 @@ func (s *Store) stored(kind object.Kind, id store.ID) (Stored, error) {
 	case h.Kind != pack.RecChunked || kind != object.Blob:
 		return o, corrupt(loc, "is of kind %d, not a %s", h.Kind, kind)
 	}
-	_, list, err := s.readAt(id, loc)
+	_, list, err := s.readAt(id, loc, nil)
 	if err == nil && (len(list) == 0 || len(list)%chunkRefSize != 0) {
 		err = corrupt(loc, "chunk list of %d bytes", len(list))
 	}

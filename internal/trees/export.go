@@ -1,6 +1,7 @@
 package trees
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -8,12 +9,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/progress"
@@ -28,6 +26,26 @@ type BlobGetter interface {
 	// CopyBlob writes the content of a blob to w.
 	CopyBlob(ctx context.Context, w io.Writer, id store.ID) (int64, error)
 }
+
+// A Source gives trees, and the content of many files in the order that suits it.
+// [*cas.Store] is one.
+type Source interface {
+	Getter
+	// EachBlob calls fn once for each blob, from several goroutines, with its number among
+	// ids and what copies its content.
+	EachBlob(ctx context.Context, ids []store.ID, fn func(i int, copy func(w io.Writer) (int64, error)) error) error
+}
+
+// copying is a content that a function copies.
+type copying func(w io.Writer) (int64, error)
+
+func (c copying) Get(context.Context, object.Kind, store.ID) ([]byte, error) {
+	var b bytes.Buffer
+	_, err := c(&b)
+	return b.Bytes(), err
+}
+
+func (c copying) CopyBlob(_ context.Context, w io.Writer, _ store.ID) (int64, error) { return c(w) }
 
 // An ExportResult counts what was written.
 type ExportResult struct {
@@ -45,7 +63,7 @@ type ExportResult struct {
 // store has lost, and what the system cannot have. It syncs nothing: the store still has it all.
 //
 // An error leaves what was written until then, but no file that is not whole.
-func Export(ctx context.Context, g BlobGetter, root store.ID, dir string) (*ExportResult, error) {
+func Export(ctx context.Context, g Source, root store.ID, dir string) (*ExportResult, error) {
 	r, err := export(ctx, g, root, dir)
 	if err != nil {
 		return nil, fmt.Errorf("export to %q: %w", dir, err)
@@ -53,7 +71,7 @@ func Export(ctx context.Context, g BlobGetter, root store.ID, dir string) (*Expo
 	return r, nil
 }
 
-func export(ctx context.Context, g BlobGetter, root store.ID, dir string) (*ExportResult, error) {
+func export(ctx context.Context, g Source, root store.ID, dir string) (*ExportResult, error) {
 	if err := emptyDir(dir); err != nil {
 		return nil, err
 	}
@@ -65,12 +83,21 @@ func export(ctx context.Context, g BlobGetter, root store.ID, dir string) (*Expo
 	if p != nil {
 		p.Begin(phaseOf(ctx, g, root))
 	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(runtime.GOMAXPROCS(0)) // writing files keeps a core busy
-	x := &exporter{ctx: ctx, g: g, group: group, progress: p}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	x := &exporter{ctx: ctx, g: g, progress: p, windows: make(chan []exportFile), limit: firstWindow, number: 1}
+	written := make(chan error)
+	go func() { written <- x.write(cancel) }()
 	// The root's own permission bits are not in the tree: they stay.
-	err = x.dir(&openDir{dir: d}, "", root)
-	if err := errors.Join(err, group.Wait()); err != nil {
+	if err = x.dir(&openDir{dir: d}, root); err != nil {
+		cancel(err)
+	}
+	x.flush()
+	close(x.windows)
+	if werr := <-written; werr != nil {
+		err = werr // that is also why the walk has ended
+	}
+	if err != nil {
 		return nil, err
 	}
 	return x.result(), nil
@@ -128,9 +155,14 @@ func emptyDir(dir string) error {
 
 type exporter struct {
 	ctx      context.Context
-	g        BlobGetter
-	group    *errgroup.Group
+	g        Source
 	progress *progress.Progress
+
+	windows chan []exportFile
+	window  []exportFile // found and not yet sent
+	limit   int          // how many files the next one may have
+	opened  int          // directories that the window keeps open
+	number  int          // of the window, from 1 on
 
 	written, dirs, links, bytes atomic.Int64
 
@@ -160,9 +192,12 @@ func (x *exporter) lose(path string, err error) error {
 // to write into it.
 type openDir struct {
 	dir   vfs.Dir
+	path  string
 	perm  uint16 // 0 with above == nil: leave them
 	above *openDir
 	users atomic.Int32 // beyond the first
+
+	window int // the last that has had files of it
 }
 
 // done gives up one claim to a directory.
@@ -182,16 +217,28 @@ func (d *openDir) done() error {
 	return nil
 }
 
-// exportBatch is how many files of a directory one task writes.
-const exportBatch = 64
+// A window is what is written together, in the order that suits the store. The first is short, so that
+// writing begins; the last are as long as it takes to read most groups once: of the 3,255 of Linux, which
+// two goroutines have captured, 4,450 are read in the order of the tree with 16 in a cache, and 3,530 in
+// windows of 4,096 files. Each of its directories is open, and so are those of the next one.
+const (
+	firstWindow = 128
+	lastWindow  = 4096
+	maxOpened   = 256
+)
+
+// An exportFile is a file, or a link, that is to be written.
+type exportFile struct {
+	dir *openDir // nil: it is done
+	tree.Entry
+}
 
 // dir fills a directory. It takes over one claim to it.
-func (x *exporter) dir(d *openDir, path string, id store.ID) (err error) {
+func (x *exporter) dir(d *openDir, id store.ID) (err error) {
 	defer func() { err = errors.Join(err, d.done()) }()
-	var batch []tree.Entry
 	for e, err := range Entries(x.ctx, x.g, id) {
-		if err != nil && path != "" { // without the root there is nothing
-			err = x.lose(path, err)
+		if err != nil && d.path != "" { // without the root there is nothing
+			err = x.lose(d.path, err)
 			if err == nil {
 				break
 			}
@@ -200,25 +247,22 @@ func (x *exporter) dir(d *openDir, path string, id store.ID) (err error) {
 			return err
 		}
 		if e.Mode.IsDir() {
-			if err := x.subdir(d, path, e); err != nil {
-				return err
-			}
-			continue
+			err = x.subdir(d, e)
+		} else {
+			err = x.add(d, e)
 		}
-		batch = append(batch, e)
-		if len(batch) == exportBatch {
-			x.spawn(d, path, batch)
-			batch = nil
+		if err != nil {
+			return err
 		}
 	}
-	x.spawn(d, path, batch)
 	return nil
 }
 
-func (x *exporter) subdir(d *openDir, path string, e tree.Entry) error {
+func (x *exporter) subdir(d *openDir, e tree.Entry) error {
+	path := Join(d.path, e.Name)
 	// Until it is full it must be writable, by us only.
 	if err := d.dir.Mkdir(e.Name, 0o700); err != nil {
-		return x.lose(Join(path, e.Name), err)
+		return x.lose(path, err)
 	}
 	dir, err := d.dir.OpenDir(e.Name)
 	if err != nil {
@@ -226,24 +270,62 @@ func (x *exporter) subdir(d *openDir, path string, e tree.Entry) error {
 	}
 	x.dirs.Add(1)
 	d.users.Add(1)
-	return x.dir(&openDir{dir: dir, perm: uint16(e.Mode & 0o777), above: d}, Join(path, e.Name), e.ID)
+	return x.dir(&openDir{dir: dir, path: path, perm: uint16(e.Mode & 0o777), above: d}, e.ID)
 }
 
-// spawn writes some files of a directory on another goroutine.
-func (x *exporter) spawn(d *openDir, path string, batch []tree.Entry) {
-	if len(batch) == 0 {
-		return
+// add has a file, or a link, of a directory written with others.
+func (x *exporter) add(d *openDir, e tree.Entry) error {
+	if d.window != x.number {
+		d.window = x.number
+		x.opened++
 	}
 	d.users.Add(1)
-	x.group.Go(func() (err error) {
+	x.window = append(x.window, exportFile{d, e})
+	if len(x.window) < x.limit && x.opened < maxOpened {
+		return nil
+	}
+	x.flush()
+	return context.Cause(x.ctx)
+}
+
+// flush hands the window over to write.
+func (x *exporter) flush() {
+	if len(x.window) > 0 {
+		x.windows <- x.window
+	}
+	x.window, x.opened, x.limit = nil, 0, min(2*x.limit, lastWindow)
+	x.number++
+}
+
+// write writes one window after the other. After an error it writes no more, and has the walk end.
+func (x *exporter) write(cancel context.CancelCauseFunc) (err error) {
+	for window := range x.windows {
+		if err == nil {
+			if err = x.writeWindow(window); err != nil {
+				cancel(err)
+			}
+		}
+		for _, f := range window {
+			if f.dir != nil { // nobody has come to it
+				err = cmp.Or(err, f.dir.done())
+			}
+		}
+	}
+	return err
+}
+
+func (x *exporter) writeWindow(window []exportFile) error {
+	ids := make([]store.ID, len(window))
+	for i := range window {
+		ids[i] = window[i].ID
+	}
+	return x.g.EachBlob(x.ctx, ids, func(i int, copy func(io.Writer) (int64, error)) (err error) {
+		f := &window[i]
+		d := f.dir
+		f.dir = nil
 		defer func() { err = errors.Join(err, d.done()) }()
-		for _, e := range batch {
-			if err := context.Cause(x.ctx); err != nil {
-				return err
-			}
-			if _, err := x.put(x.g, d.dir, path, e); err != nil {
-				return fmt.Errorf("%q: %w", e.Name, err)
-			}
+		if _, err := x.put(copying(copy), d.dir, d.path, f.Entry); err != nil {
+			return fmt.Errorf("%q: %w", f.Name, err)
 		}
 		return nil
 	})

@@ -37,6 +37,14 @@ func (l *lossy) CopyBlob(ctx context.Context, w io.Writer, id store.ID) (int64, 
 	return l.Store.CopyBlob(ctx, w, id)
 }
 
+func (l *lossy) EachBlob(
+	ctx context.Context, ids []store.ID, fn func(i int, copy func(w io.Writer) (int64, error)) error,
+) error {
+	return l.Store.EachBlob(ctx, ids, func(i int, _ func(w io.Writer) (int64, error)) error {
+		return fn(i, func(w io.Writer) (int64, error) { return l.CopyBlob(ctx, w, ids[i]) })
+	})
+}
+
 // What is lost is listed, nothing of it is there, and all else is.
 func TestExportLost(t *testing.T) {
 	files := map[string]string{"link": "-> b"}

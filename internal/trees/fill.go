@@ -14,7 +14,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/progress"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/store"
@@ -121,18 +120,11 @@ func (f *Filling) at(d *fillDir) string { return filepath.Join(f.dir, filepath.F
 
 // Give writes the files, and links, that hold a content.
 func (f *Filling) Give(id store.ID, content []byte) error {
-	_, err := f.Copy(given(content), id)
+	_, err := f.Copy(copying(func(w io.Writer) (int64, error) {
+		n, err := w.Write(content)
+		return int64(n), err
+	}), id)
 	return err
-}
-
-// given is a content that is at hand.
-type given []byte
-
-func (b given) Get(context.Context, object.Kind, store.ID) ([]byte, error) { return b, nil }
-
-func (b given) CopyBlob(_ context.Context, w io.Writer, _ store.ID) (int64, error) {
-	n, err := w.Write(b)
-	return int64(n), err
 }
 
 // Copy is Give of a content that a store has, and reports whether a file was to hold it. That it cannot

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/store"
 )
@@ -51,7 +52,7 @@ func written(t *testing.T, dir string) map[string]string {
 
 // filled returns a store with a tree that has more directories than stay open, and contents that several
 // files hold.
-func filled(t *testing.T) (s BlobGetter, root store.ID, contents []string) {
+func filled(t *testing.T) (s *cas.Store, root store.ID, contents []string) {
 	t.Helper()
 	files := map[string]string{"link": "-> a", "d000/link": "-> a"}
 	for d := range 3 * maxIdle {

@@ -112,8 +112,8 @@ var errBomb = errors.New("payload does not decode to its recorded length")
 
 // Decompress returns the object that a payload holds. Its length is bounded
 // by h.raw whatever the payload says. For raw objects the result is payload
-// itself.
-func Decompress(h *Header, payload []byte) ([]byte, error) {
+// itself. Any other lies in into, which may grow; nil is for once.
+func Decompress(h *Header, payload []byte, into *[]byte) ([]byte, error) {
 	switch h.Codec {
 	case CodecRaw:
 		if h.Raw != h.Stored {
@@ -121,7 +121,14 @@ func Decompress(h *Header, payload []byte) ([]byte, error) {
 		}
 		return payload, nil
 	case CodecZstd:
-		out, err := Decoder().DecodeAll(payload, make([]byte, 0, int(h.Raw)+decodeSlack))
+		n := int(h.Raw) + decodeSlack
+		if into == nil {
+			into = new([]byte)
+		}
+		if cap(*into) < n {
+			*into = make([]byte, 0, n)
+		}
+		out, err := Decoder().DecodeAll(payload, (*into)[:0:n])
 		if err != nil {
 			return nil, fmt.Errorf("decompress: %w", err)
 		}

@@ -134,11 +134,11 @@ func Shares(members []Member, size int64) []int64 {
 }
 
 // DecodeGroup returns what the payload of a group holds.
-func DecodeGroup(h *Header, payload []byte) (*Group, error) { return decodeGroup(h, payload, 0) }
+func DecodeGroup(h *Header, payload []byte) (*Group, error) { return decodeGroup(h, payload, 0, nil) }
 
 // decodeGroup returns what the payload of a group holds, if member is 0, or a part of it with
-// that member, from 1 on.
-func decodeGroup(h *Header, payload []byte, member int) (*Group, error) {
+// that member, from 1 on. As of [Decompress], the bytes lie in into.
+func decodeGroup(h *Header, payload []byte, member int, into *[]byte) (*Group, error) {
 	list, err := h.table(payload)
 	if err != nil {
 		return nil, err
@@ -157,7 +157,7 @@ func decodeGroup(h *Header, payload []byte, member int) (*Group, error) {
 	if member > 0 && h.Codec == CodecZstd && h.Raw > readWhole && g.ends[member-1] < h.Raw/8*7 {
 		g.raw, err = decompressStart(payload, int(g.ends[member-1]))
 	} else {
-		g.raw, err = Decompress(&inner, payload)
+		g.raw, err = Decompress(&inner, payload, into)
 	}
 	if err != nil {
 		return nil, err
@@ -165,15 +165,18 @@ func decodeGroup(h *Header, payload []byte, member int) (*Group, error) {
 	return g, nil
 }
 
-// ReadGroup reads the group that an object is in, decoded. An error for damage is a
-// [*object.CorruptError].
-func (p *Pack) ReadGroup(loc Location) (*Group, error) { return p.readGroup(loc, 0) }
+// ReadGroup reads the group that an object is in, decoded. What it holds lies in into, which may
+// grow; nil is for once. An error for damage is a [*object.CorruptError].
+func (p *Pack) ReadGroup(loc Location, into *[]byte) (*Group, error) {
+	return p.readGroup(loc, 0, into)
+}
 
 // ReadGroupTo reads a group no further than to the member at a place, if that is worth it.
-func (p *Pack) ReadGroupTo(loc Location) (*Group, error) { return p.readGroup(loc, loc.Member) }
+func (p *Pack) ReadGroupTo(loc Location) (*Group, error) { return p.readGroup(loc, loc.Member, nil) }
 
-func (p *Pack) readGroup(loc Location, member int) (*Group, error) {
-	h, payload, err := p.Read(loc)
+func (p *Pack) readGroup(loc Location, member int, into *[]byte) (*Group, error) {
+	buf := TakeBuffer()
+	h, payload, err := p.read(loc, buf)
 	if err != nil {
 		return nil, err
 	}
@@ -181,8 +184,9 @@ func (p *Pack) readGroup(loc Location, member int) (*Group, error) {
 	if h.Kind != RecGroup {
 		err = ErrRecord
 	} else {
-		g, err = decodeGroup(&h, payload, member)
+		g, err = decodeGroup(&h, payload, member, into)
 	}
+	settle(&h, buf, into)
 	if err == nil && loc.Member > len(g.Members) {
 		err = fmt.Errorf("no member %d in a group of %d", loc.Member, len(g.Members))
 	}

@@ -68,9 +68,52 @@ func (p *Pack) CheckHeader(of [16]byte) (foreign bool, err error) {
 
 func (p *Pack) Name() string { return layout.PackName(p.ID) }
 
+// buffers keep memory for records, and for what is in them.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// TakeBuffer returns a buffer that is somebody's until PutBuffer.
+func TakeBuffer() *[]byte { return buffers.Get().(*[]byte) }
+
+// PutBuffer gives a buffer back. A long one is not kept.
+func PutBuffer(b *[]byte) {
+	if cap(*b) <= 2*MaxChunk {
+		buffers.Put(b)
+	}
+}
+
+// settle says what becomes of the buffer of a record that was decoded into another: of a raw one it
+// has what was decoded.
+func settle(h *Header, buf, into *[]byte) {
+	switch {
+	case h.Codec != CodecRaw:
+		PutBuffer(buf)
+	case into != nil:
+		*into = *buf
+	}
+}
+
+// ReadObject reads the object at loc, decoded, of a record that is no group. It lies in into, which
+// may grow; nil is for once. An error for damage is a [*object.CorruptError].
+func (p *Pack) ReadObject(loc Location, into *[]byte) (Header, []byte, error) {
+	buf := TakeBuffer()
+	h, payload, err := p.read(loc, buf)
+	if err != nil {
+		return h, nil, err
+	}
+	data, err := Decompress(&h, payload, into)
+	settle(&h, buf, into)
+	if err != nil {
+		return h, nil, p.corrupt(loc, err)
+	}
+	return h, data, nil
+}
+
 // Read returns the header and the payload of the record at loc, both
 // checked. It does not look into the payload.
-func (p *Pack) Read(loc Location) (Header, []byte, error) {
+func (p *Pack) Read(loc Location) (Header, []byte, error) { return p.read(loc, new([]byte)) }
+
+// read is Read into a buffer, which may grow.
+func (p *Pack) read(loc Location, buf *[]byte) (Header, []byte, error) {
 	if loc.Stored > MaxChunk { // a wrong length must not take memory without limit
 		st, err := p.F.Stat()
 		if err == nil && loc.Off+HeaderSize+int64(loc.Stored) > st.Size {
@@ -80,7 +123,11 @@ func (p *Pack) Read(loc Location) (Header, []byte, error) {
 			return Header{}, nil, err
 		}
 	}
-	b := make([]byte, HeaderSize+int(loc.Stored))
+	n := HeaderSize + int(loc.Stored)
+	if cap(*buf) < n {
+		*buf = make([]byte, n)
+	}
+	b := (*buf)[:n]
 	if _, err := p.F.ReadAt(b, loc.Off); err != nil {
 		if err == io.EOF {
 			err = &object.CorruptError{Path: p.Name(), Off: loc.Off, Err: io.ErrUnexpectedEOF}
