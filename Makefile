@@ -81,7 +81,10 @@ explore: ## the protocol of remotes: all worlds, each for EXPLORE=10m at most, R
 	go test -timeout 240m -run 'TestProtocol' ./internal/remote/lines -v -explore -explore.time $(or $(EXPLORE),10m)
 	$(DISK) go test -timeout 60m -run 'TestPruneBeside' ./internal/exchange -beside $(or $(RUNS),100)
 	go test -timeout 60m -run 'TestFaults' ./cmd/snapctl/internal/s3 -turns 250 -late 30s
-	$(DISK) go test -timeout 60m -run 'TestRepairThere' ./internal/exchange -bytes
+
+.PHONY: tamper
+tamper: ## each byte of a small remote is changed, one at a time: it is found, named and mended; some minutes
+	$(DISK) go test -count=1 -timeout 60m -run 'TestRepairEvery' ./internal/exchange -v -bytes
 
 .PHONY: remote
 remote: ## a remote on MinIO of four processes, some of which are killed in the middle of pushes; builds it first, a quarter of an hour, once; Linux

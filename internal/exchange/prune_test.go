@@ -128,7 +128,7 @@ func checkRemote(t *testing.T, m *machine, b remote.Backend) {
 	}
 }
 
-var everyByte = flag.Bool("bytes", false, "change a thousand bytes of each object of a remote, not two; meddle more")
+var everyByte = flag.Bool("bytes", false, "change each byte of a small remote, not five of each object; meddle more")
 
 var random = flag.Uint64("beside", 2, "run so many random histories beside prunes")
 

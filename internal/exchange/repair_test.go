@@ -62,15 +62,13 @@ func (m *machine) damageThere(b remote.Backend) (keys []string) {
 	return keys
 }
 
-// TestRepairThere changes bytes of each object of a small remote, and takes each away: a check names it, the store
-// that has put it mends it, and then all is there that was. The remote was pruned before, and has packs.
-func TestRepairThere(t *testing.T) {
-	if testing.Short() {
-		t.Skip("minutes under the race detector, which the tests of several writers cover")
-	}
+// prunedRemote returns a machine, and a remote that was pruned, in which it has put packs of so many bytes, entries
+// and what a prune has kept.
+func prunedRemote(t *testing.T, size int) (*machine, *remotetest.Mem) {
+	t.Helper()
 	rng := rand.New(rand.NewPCG(6, 6))
 	a, mem := newMachine(t), remotetest.NewMem()
-	a.write("big", noise(rng, 9<<20))
+	a.write("big", noise(rng, size))
 	a.turn("s1", "first", func() { a.write("f", "one") })
 	a.turn("s2", "second", func() { a.write("f", "two") })
 	a.mustPush(mem)
@@ -86,16 +84,46 @@ func TestRepairThere(t *testing.T) {
 	if keys := a.damageThere(mem); len(keys) > 0 {
 		t.Fatalf("damaged: %v", keys)
 	}
+	return a, mem
+}
+
+// TestRepairThere changes bytes of each object of a remote, and takes each away: a check names it, the store that has
+// put it mends it, and then all is there that was.
+func TestRepairThere(t *testing.T) {
+	if testing.Short() {
+		t.Skip("minutes under the race detector, which the tests of several writers cover")
+	}
+	a, mem := prunedRemote(t, 9<<20)
+	meddle(t, a, mem, func(n int) int { return 1 + n/2 })
+}
+
+// TestRepairEvery does so with a small remote, and with -bytes changes each of its bytes.
+func TestRepairEvery(t *testing.T) {
+	if testing.Short() {
+		t.Skip("minutes under the race detector, which the tests of several writers cover")
+	}
+	old := [2]int{maxInEntry, maxPack}
+	maxInEntry, maxPack = 2<<10, 4<<10
+	defer func() { maxInEntry, maxPack = old[0], old[1] }()
+	a, mem := prunedRemote(t, 6<<10)
+	meddle(t, a, mem, func(n int) int {
+		if *everyByte {
+			return 1
+		}
+		return 1 + n/5
+	})
+}
+
+// meddle changes bytes of each object of a remote, each so many behind the other, and takes each away.
+func meddle(t *testing.T, a *machine, mem *remotetest.Mem, every func(length int) int) {
+	t.Helper()
 	whole := newMachine(t)
 	whole.mustClone(mem, nil)
-	objects := mem.Objects()
+	objects, changed := mem.Objects(), 0
 	for _, key := range slices.Sorted(maps.Keys(objects)) {
 		b := objects[key]
-		every := 1 + len(b)/2
-		if *everyByte {
-			every = 1 + len(b)/1000
-		}
-		for i := -1; i < len(b); i += every {
+		for i := -1; i < len(b); i += every(len(b)) {
+			changed++
 			other := remotetest.NewMem()
 			for k, v := range objects {
 				if k == key && i >= 0 {
@@ -127,6 +155,7 @@ func TestRepairThere(t *testing.T) {
 			sameHistory(t, whole, c, "s1", "s2")
 		}
 	}
+	t.Logf("%d objects, %d changes", len(objects), changed)
 }
 
 // TestRepairHere takes away each pack of a store: what was in it comes back from the remote.

@@ -373,6 +373,11 @@ func open(ks keyring, magic, name string, b []byte) (body []byte, prev [32]byte,
 		return nil, prev, errors.New("it begins as another object does")
 	}
 	if v := le.Uint32(b[8:]); v != entryVersion {
+		ours := bytes.Clone(b)
+		le.PutUint32(ours[8:], entryVersion)
+		if _, _, err := open(ks, magic, name, ours); err == nil { // a byte has changed, and no newer version is at work
+			return nil, prev, errors.New("its version is not what was put there")
+		}
 		return nil, prev, fmt.Errorf("%w: of version %d", ErrNewer, v)
 	}
 	k, err := ks.of(le.Uint32(b[12:]))

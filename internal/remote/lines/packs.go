@@ -120,9 +120,6 @@ func openPack(ks keyring, ref *PackRef, b []byte, fn func(record []byte) error) 
 	if len(b) < packHeaderSize+sealSize || string(b[:8]) != packMagic {
 		return errors.New("it is no pack")
 	}
-	if v := le.Uint32(b[8:]); v != packVersion {
-		return fmt.Errorf("%w: a pack of version %d", ErrNewer, v)
-	}
 	k, err := ks.of(le.Uint32(b[12:]))
 	if err != nil {
 		return err
@@ -134,6 +131,13 @@ func openPack(ks keyring, ref *PackRef, b []byte, fn func(record []byte) error) 
 	aad := append([]byte(ref.Key()), b[:packHeaderSize]...)
 	seal := key(k.derive(contextSeal).hash(ref.Hash[:])).aead()
 	text, err := seal.Open(nil, nonceAt(int(ref.Index)), b[ref.Index:], aad)
+	if v := le.Uint32(b[8:]); v != packVersion {
+		le.PutUint32(aad[len(ref.Key())+8:], packVersion)
+		if _, err := seal.Open(nil, nonceAt(int(ref.Index)), b[ref.Index:], aad); err == nil {
+			return changed // and no newer version is at work
+		}
+		return fmt.Errorf("%w: a pack of version %d", ErrNewer, v)
+	}
 	if err != nil {
 		return changed
 	}
