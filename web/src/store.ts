@@ -124,7 +124,7 @@ export function graph() {
 // search sets what is searched for in prompts; what was found in contents goes.
 export const search = (query: string) => set({ query, found: undefined })
 
-// find looks for a text in all contents, by which turns it came and went.
+// find looks for a text in all contents, by which turns it came and went, and shows the newest change of these.
 export async function find(text: string) {
   if (!text.trim() || !S.session) return
   const list: Found[] = []
@@ -134,6 +134,7 @@ export async function find(text: string) {
     for (let cursor: string | undefined = ''; cursor !== undefined && list.length < 1000;) {
       const a: { found: Found[]; nextCursor?: string; notAll?: string } = await verb('find', { text, ignoreCase: text === text.toLowerCase(), limit: 200, cursor })
       if (!isStill()) return
+      if (list.length === 0 && a.found.length > 0) show(a.found[0])
       list.push(...a.found)
       cursor = a.nextCursor
       set({ found: { text, list, loading: cursor !== undefined, notAll: a.notAll }, said: `${list.length} changes found` })

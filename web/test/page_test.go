@@ -189,6 +189,27 @@ func TestConflict(t *testing.T) {
 	b.quiet()
 }
 
+// TestSearch: enter in the search goes to the newest change that brought a text or took it away, and j and
+// enter to the next one.
+func TestSearch(t *testing.T) {
+	w := newWorld(t)
+	w.turn("it comes", "a.go", "one\na needle\n")
+	w.turn("it goes", "a.go", "one\n")
+	w.turn("something else", "b.go", "two\n")
+	w.serve()
+	b := browse(t, w.address, 1400, 900)
+	b.until(`document.querySelector(".diff h2")?.textContent === "b.go"`)
+	b.keys("/")
+	b.types("a needle")
+	b.keys("\r")
+	b.until(`document.querySelector(".turnhead .prompt").textContent === "it goes" &&
+		document.querySelector(".diff h2").textContent === "a.go"`)
+	b.keys("j", "\r")
+	b.until(`document.querySelector(".turnhead .prompt").textContent === "it comes" &&
+		document.querySelector(".found.at .title").textContent.startsWith("+")`)
+	b.quiet()
+}
+
 // TestStart: what is seen first the page asks for with one question, whatever the names of files, and what
 // comes later is not in its way.
 func TestStart(t *testing.T) {
@@ -268,8 +289,6 @@ func TestKeyboard(t *testing.T) {
 	b.until(`document.querySelectorAll(".turn.found").length >= 2`)
 	b.keys("j")
 	b.until(`document.querySelectorAll(".turn.found")[1].classList.contains("at")`)
-	b.keys("k", "\r")
-	b.until(`document.querySelector(".diff h2")?.textContent === "long.go"`)
 	b.keys(kb.Escape)
 	b.until(`document.querySelectorAll(".turn").length > 3`)
 	b.keys("?")
