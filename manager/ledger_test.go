@@ -31,14 +31,15 @@ type ledger struct {
 	written int // lines
 	made    int // files, and names of files
 	turns   []ledgerEffect
-	out     map[int]bool            // turns that are taken back
-	effects map[uint64]ledgerEffect // of restores, by number
-	copied  lineOf                  // lines that were in two files
-	brought lineOf                  // lines that restores have brought
-	given   map[string]bool         // families of which something was given up for theirs, or left by an undo
-	takers  map[string][]string     // who has taken each line away that is not there: "u", "t5", "restore"
-	moved   map[string]bool         // families of files of which the user has moved one, or another session
-	shared  map[string]bool         // families of which two turns at once have changed one
+	ended   map[string]map[string]bool // lines that a file had when a turn ended
+	out     map[int]bool               // turns that are taken back
+	effects map[uint64]ledgerEffect    // of restores, by number
+	copied  lineOf                     // lines that were in two files
+	brought lineOf                     // lines that restores have brought
+	given   map[string]bool            // families of which something was given up for theirs, or left by an undo
+	takers  map[string][]string        // who has taken each line away that is not there: "u", "t5", "restore"
+	moved   map[string]bool            // families of files of which the user has moved one, or another session
+	shared  map[string]bool            // families of which two turns at once have changed one
 	// hasMoved is the same of everybody: "user", or "t5" for a turn.
 	hasMoved map[string]map[string]bool
 	steps    []string
@@ -68,7 +69,7 @@ func TestLedger(t *testing.T) {
 				effects: make(map[uint64]ledgerEffect), out: make(map[int]bool), copied: make(lineOf),
 				brought: make(lineOf), moved: make(map[string]bool), shared: make(map[string]bool),
 				hasMoved: make(map[string]map[string]bool), takers: make(map[string][]string),
-				given: make(map[string]bool)}
+				given: make(map[string]bool), ended: make(map[string]map[string]bool)}
 			m, err := openOn(t, l.dir, vfstest.NewMem())
 			if err != nil {
 				t.Fatal(err)
@@ -279,7 +280,20 @@ func (l *ledger) turnAtRandom() {
 	before, said := l.files(), ""
 	l.turn(l.m, func() { said = l.edits(fmt.Sprint("t", n), 1+l.rng.IntN(3)) })
 	l.step("turn %d:%s", n, said)
-	l.turns = append(l.turns, l.effectOf(before, l.files()))
+	l.noteTurn(l.effectOf(before, l.files()))
+}
+
+// noteTurn notes what a turn did, and what each file had then.
+func (l *ledger) noteTurn(e ledgerEffect) {
+	l.turns = append(l.turns, e)
+	for p, text := range l.files() {
+		if l.ended[p] == nil {
+			l.ended[p] = make(map[string]bool)
+		}
+		for line := range strings.Lines(text) {
+			l.ended[p][strings.TrimSuffix(line, "\n")] = true
+		}
+	}
 }
 
 // turnOfTools is a turn in windows, between which the user edits files.
@@ -309,7 +323,7 @@ func (l *ledger) turnOfTools() {
 	}
 	l.end(l.m)
 	l.step("turn %d:%s", n, said)
-	l.turns = append(l.turns, e)
+	l.noteTurn(e)
 }
 
 // turnOfOther is a turn of another session, or one of each session at once.
@@ -334,7 +348,7 @@ func (l *ledger) turnOfOther() {
 	l.end(both[first])
 	l.end(both[1-first])
 	l.step("turn %d and the other session at once:%s", len(l.turns), said)
-	l.turns = append(l.turns, ledgerEffect{make(lineOf), make(lineOf), make(lineOf)})
+	l.noteTurn(ledgerEffect{make(lineOf), make(lineOf), make(lineOf)})
 }
 
 // resolve has the user take the upper side of all conflicts that are marked.
@@ -372,6 +386,9 @@ type ledgerRequest struct {
 	never lineOf       // lines that may not come where no conflict is listed, whatever is given up
 	must  lineOf       // those of them that have to go, with the file from which; "": from all
 	comes lineOf       // lines that have to come where no conflict is listed, with the file from which they went
+
+	// A file that is not there may come as it was when a turn ended, with what others had written.
+	anew bool
 }
 
 // ask asks for it, and holds what comes of it against the lines.
@@ -432,7 +449,10 @@ func (l *ledger) ask(q *ledgerRequest) {
 	for line, p := range is.but(was) {
 		_, never := q.never[line]
 		never = never && !l.moved[family(p)] && !left[family(p)]
-		if _, may := q.may.came[line]; never || !may && !overwritten[family(p)] && !isMarked(p) {
+		_, may := q.may.came[line]
+		_, isThere := before[p]
+		may = may || q.anew && !isThere && l.ended[p][line]
+		if never || !may && !overwritten[family(p)] && !isMarked(p) {
 			l.wrong("the line %s of %s has come: %+v", line, p, r)
 		}
 	}
@@ -707,6 +727,7 @@ func (l *ledger) restoreAtRandom() {
 		target = fmt.Sprint("turn:", l.rng.IntN(len(l.turns)))
 	}
 	q := l.request("restore " + target)
+	q.anew = true
 	if target == "start" && q.how != rollback.ConflictMarkers {
 		q.never = make(lineOf)
 		for _, e := range l.turns {

@@ -1921,6 +1921,24 @@ var stories = []story{
 			st.restore("s", "start")
 			st.want("q", "-")
 		}},
+	{name: "given up with the file", why: "a file comes as the moment had it, and as others had it by undo", real: true,
+		merge: true, ways: 2, tell: func(st *storyTeller, way int) {
+			st.turn("s", func() { st.put("q", storyText("QQQQ")) })
+			st.line("q", 4, "u")
+			st.turn("s", func() { st.line("q", 1, "B"); st.line("p", 1, "B") })
+			st.line("q", 4, "v")
+			st.revertOr("s", "theirs", nil, 0)
+			st.want("q", "-")
+			if way == 0 {
+				st.revert("s", nil, 1)
+				st.want("p", "0000", "q", "-")
+				st.restore("s", "turn:1")
+				st.want("p", "B000", "q", "BQQu")
+			} else {
+				st.undo("s")
+				st.want("q", "BQQv")
+			}
+		}},
 }
 
 // The log says of a turn of which a restore of some paths took only these that it is
