@@ -90,6 +90,10 @@ tamper: ## each byte of a small remote is changed, one at a time: it is found, n
 remote: ## a remote on MinIO of four processes, some of which are killed in the middle of pushes; builds it first, a quarter of an hour, once; Linux
 	$(DISK) go test -count=1 -timeout 60m -run 'TestMinio' ./cmd/snapctl -v -minio
 
+.PHONY: fleet
+fleet: ## N=50 sandboxes of TURNS=20 turns each on this machine, with one directory and one bucket of versitygw; Linux
+	$(DISK) go test -count=1 -timeout 60m -run 'TestFleet' ./cmd/snapctl -v -fleet $(or $(N),50) -fleet-turns $(or $(TURNS),20)
+
 .PHONY: remote-bench
 remote-bench: ## what a remote costs a turn, and pushes and clones of TREE=~/trees/linux, beside bare requests and restic
 	$(DISK) go test -count=1 -timeout 60m -run 'TestRemote.*Cost' ./cmd/snapctl -v -remote-turns 250 -remote-tree '$(or $(TREE),$(HOME)/trees/linux)'

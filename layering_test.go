@@ -145,6 +145,7 @@ var mayImport = map[string][]string{
 		"cmd/snapctl/internal/identity", "cmd/snapctl/internal/s3", "internal/pickaxe"},
 	"bench":            {"client", "manager", "rollback"},
 	"bench/years":      {"manager"},
+	"examples/fleet":   {}, // it runs snapctl
 	"examples/runtime": {"checkpoint", "manager", "rollback"},
 	"e2e":              {}, // tests
 	"faults":           {}, // tests
@@ -165,7 +166,7 @@ var only = map[string][]string{
 	"github.com/google/jsonschema-go":        {},
 	"github.com/modelcontextprotocol/go-sdk": {},
 	// snapctl starts itself
-	"os/exec": {"bench", "bench/years", "cmd/snapctl", "examples/runtime",
+	"os/exec": {"bench", "bench/years", "cmd/snapctl", "examples/runtime", "examples/fleet",
 		"internal/gotest", "internal/mutants", "internal/release", "internal/testhistory", "internal/tools/upgrade",
 		"internal/remote/remotetest"},
 	"github.com/tailscale/hujson":          {"cmd/snapctl/internal/agents"},
@@ -181,10 +182,10 @@ var only = map[string][]string{
 	"github.com/evanw/esbuild":             {"web/build"},
 	"net": {"internal/wire", "cmd/snapctl/internal/rpc",
 		"checkpoint/httpapi", "cmd/snapctl", "cmd/snapctl/internal/s3", "cmd/snapctl/internal/timeline", "web/build",
-		"internal/remote/remotetest"},
+		"examples/fleet", "internal/remote/remotetest"},
 	"net/http": {"checkpoint/httpapi", "cmd/snapctl", "cmd/snapctl/internal/s3", "cmd/snapctl/internal/timeline",
-		"web/build"},
-	"flag": {"web/build", "bench", "bench/years", "examples/runtime", "internal/gotest",
+		"web/build", "examples/fleet"},
+	"flag": {"web/build", "bench", "bench/years", "examples/runtime", "examples/fleet", "internal/gotest",
 		"internal/tools/upgrade", "internal/mutants", "internal/release", "internal/testformat", "internal/testseed"},
 }
 
