@@ -523,8 +523,9 @@ func (s *soak) care(ctx context.Context) {
 		if args[0] == "compact" {               // somebody recorded something, or went on for long
 			over = code == exitPart || code == exitRefused
 		}
-		if args[0] == "repair" { // who closed a segment of the journal was killed before it wrote what is in it
-			over = code == exitRefused && onlySummaries.Match(stdout.Bytes())
+		if args[0] == "repair" && code == exitRefused && onlySummaries.Match(stdout.Bytes()) {
+			over = true
+			s.summarized(ctx, stdout.String())
 		}
 		if err != nil && !over {
 			s.t.Errorf("snapctl %q beside others: %v\n%s%s", args, err, stdout.Bytes(), stderr.Bytes())
@@ -548,6 +549,25 @@ func (s *soak) care(ctx context.Context) {
 
 // onlySummaries matches what repair -n prints where nothing but summaries of the journal is missing.
 var onlySummaries = regexp.MustCompile(`^(journal/\d+\.sum: would be made again\n)+all can be mended\n$`)
+
+// summarized waits until somebody has recorded something, and so made the summaries of the journal that
+// repair -n misses: who closed a segment was killed before it wrote what is in it.
+func (s *soak) summarized(ctx context.Context, missed string) {
+	s.count("waits for summaries of the journal")
+	for name := range strings.FieldsSeq(missed) {
+		name, isSummary := strings.CutSuffix(name, ":")
+		for deadline := time.Now().Add(time.Minute); isSummary && ctx.Err() == nil; {
+			if _, err := os.Stat(filepath.Join(s.store, filepath.FromSlash(name))); err == nil {
+				break
+			}
+			if time.Now().After(deadline) {
+				s.t.Errorf("%s is missing, and in a minute nobody has made it", name)
+				break
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	}
+}
 
 // A retention is what a prune was told to keep: what any of its rules keeps.
 type retention struct {

@@ -248,6 +248,11 @@ func verify(t *testing.T, fsys vfs.FS, acks []acked, known int) {
 	for _, session := range []string{"", "after"} {
 		acks = append(acks, commit(t, s, session, []byte("after "+session), small, large))
 	}
+	if logs := names(t, fsys, "journal", ".log"); known == 0 {
+		if sums := names(t, fsys, "journal", ".sum"); len(sums) != len(logs)-1 {
+			t.Errorf("of %d segments %d have a summary, want all but the newest", len(logs), len(sums))
+		}
+	}
 	if err := s.Close(); err != nil {
 		t.Errorf("Close: %v", err)
 	}

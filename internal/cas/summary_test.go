@@ -1,9 +1,11 @@
 package cas
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"math/rand/v2"
 	"slices"
@@ -468,5 +470,60 @@ func TestAmendSoon(t *testing.T) {
 				checkAcked(t, s, append(acks, commit(t, s, "c", []byte("later"))))
 			}
 		})
+	}
+}
+
+// Who closed a segment may be killed before it has written the summary: who records something next makes it,
+// and nobody who reads does. Of a segment that is damaged it is left to a repair.
+func TestSummaryMissing(t *testing.T) {
+	setLimits(t, never, never, 700)
+	disk := vfstest.NewMem()
+	manySnapshots(t, disk, 40)
+	sums := names(t, disk, "journal", ".sum")
+	first, middle, last := sums[0], sums[len(sums)/2], sums[len(sums)-1]
+	hurt := strings.TrimSuffix(middle, ".sum") + ".log"
+	was := make(map[string][]byte)
+	for _, name := range []string{first, middle, last} {
+		was[name] = readAll(t, disk, name)
+		if err := disk.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	edit(t, disk, hurt, flip(layout.HeaderSize+journal.FrameHeaderSize+5))
+	missing := func(name string) bool {
+		_, err := disk.Stat(name)
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	s := openDamaged(t, disk)
+	if _, err := s.Check(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Snapshot(t.Context(), 2); err != nil {
+		t.Fatal(err)
+	}
+	if !missing(first) || !missing(last) {
+		t.Error("who reads makes a summary")
+	}
+	var made []string
+	x := openDamaged(t, vfstest.WithFault(disk, &vfstest.Fault{At: -1, Trace: func(op, name string) {
+		if op == "Rename" && strings.HasSuffix(name, ".sum") {
+			made = append(made, name)
+		}
+	}}))
+	commit(t, x, "next", []byte("something"))
+	for _, name := range []string{first, last} {
+		if missing(name) {
+			t.Errorf("%s is not made again", name)
+		} else if !bytes.Equal(readAll(t, disk, name), was[name]) {
+			t.Errorf("%s is not as it was", name)
+		}
+	}
+	if !missing(middle) {
+		t.Errorf("%s is made again, whose segment is damaged", middle)
+	}
+	n := len(made)
+	commit(t, x, "after it", []byte("something else"))
+	if more := len(made) - n; more > 1 { // it may close a segment
+		t.Errorf("the next one makes %d", more)
 	}
 }

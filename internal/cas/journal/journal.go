@@ -58,6 +58,7 @@ type Journal struct {
 
 	base       uint64                    // number of the last record before the newest segment
 	ClosedSegs []uint64                  // the segments before the newest, as of the last refresh, ascending
+	bare       []uint64                  // those of them that were seen without a summary
 	recent     []*store.Snapshot         // of the newest segment, by Seq
 	Older      map[uint64]*closedSegment // what was needed of the others
 	inMemory   []uint64                  // those of them whose content is kept, in the order of reading
@@ -82,12 +83,18 @@ const AnySession = "\x00"
 // the last one that is known to have been there: what has a summary was followed
 // by another.
 func (j *Journal) Segments() (segs []uint64, last uint64, err error) {
+	segs, _, last, err = j.names()
+	return segs, last, err
+}
+
+// names is Segments, and returns of which segments there are summaries.
+func (j *Journal) names() (segs []uint64, sums map[uint64]bool, last uint64, err error) {
 	for range 2 {
 		names, err := j.Fsys.ReadDir("journal")
 		if err != nil {
-			return nil, 0, err
+			return nil, nil, 0, err
 		}
-		segs, last = nil, 0
+		segs, sums, last = nil, make(map[uint64]bool), 0
 		for _, name := range names {
 			base, kind, _ := strings.Cut(name, ".")
 			n, err := strconv.ParseUint(base, 10, 63)
@@ -97,6 +104,7 @@ func (j *Journal) Segments() (segs []uint64, last uint64, err error) {
 				segs = append(segs, n)
 				last = max(last, n)
 			case kind == "sum" && layout.SummaryName(n) == "journal/"+name:
+				sums[n] = true
 				last = max(last, n+1)
 			}
 		}
@@ -107,7 +115,7 @@ func (j *Journal) Segments() (segs []uint64, last uint64, err error) {
 		// It may have got its name while the others were listed: then it is
 		// in a list that begins now.
 	}
-	return segs, last, nil
+	return segs, sums, last, nil
 }
 
 // Refresh reads what was appended since the last time, by anyone.
@@ -163,12 +171,13 @@ func (j *Journal) Refresh() error {
 
 // list takes in which segments there are, and opens the newest.
 func (j *Journal) list() error {
-	segs, last, err := j.Segments()
+	segs, sums, last, err := j.names()
 	if err != nil {
 		return err
 	}
 	j.Gone = max(j.Gone, last, j.Seg)
 	j.ClosedSegs = segs[:max(len(segs)-1, 0)]
+	j.bare = slices.DeleteFunc(slices.Clone(j.ClosedSegs), func(seg uint64) bool { return sums[seg] })
 	if len(segs) > 0 && segs[len(segs)-1] != j.Seg {
 		if err := j.openSegment(segs[len(segs)-1]); err != nil {
 			return err
@@ -594,8 +603,10 @@ func (j *Journal) sync() error {
 }
 
 // Writable brings the newest segment into a state where a frame may follow
-// its last, which is durable then; if need be by starting a new segment.
+// its last, which is durable then; if need be by starting a new segment. Summaries
+// that are missing are made: who closed a segment may have been killed before.
 func (j *Journal) Writable() error {
+	j.saveMissing()
 	if j.Seg == 0 || j.Broken != "" {
 		return j.Rotate()
 	}

@@ -329,6 +329,25 @@ func (j *Journal) saveSummary(seg uint64, list []PlacedFrame, length int64) {
 	}
 }
 
+// saveMissing makes the summaries that were seen to be missing, as saveSummary does. The lock on
+// locks/journal is held, so nobody is about to. It tries once, and leaves a segment that is damaged
+// to a repair.
+func (j *Journal) saveMissing() {
+	for _, seg := range j.bare {
+		if _, err := j.Fsys.Stat(layout.SummaryName(seg)); !errors.Is(err, fs.ErrNotExist) {
+			continue // by now it is there
+		}
+		st, err := j.Fsys.Stat(layout.SegmentName(seg))
+		if err != nil {
+			continue
+		}
+		if found, err := j.ReadSegment(seg); err == nil && len(found.Damage) == 0 {
+			j.saveSummary(seg, found.List, st.Size)
+		}
+	}
+	j.bare = nil
+}
+
 // BySeq returns the snapshot of a number, nil if there is none.
 func (j *Journal) BySeq(seq uint64) (*store.Snapshot, error) {
 	for {
