@@ -89,13 +89,8 @@ func (a *app) forget(cmd *cobra.Command, p *place, args []string, f *forgetFlags
 	todo := !plan.Empty()
 	ask := todo && !f.dryRun && !f.yes
 	listed := ask && a.canAsk()
-	if listed {
-		a.printBlobs(plan)
-	}
 	if ask {
-		what := words.Count(len(plan.Blobs), "content")
-		if err := a.confirm(cmd, "forget", what+" would be removed from all snapshots",
-			"forget "+what+" for good?"); err != nil {
+		if err := a.askForget(cmd, plan, listed); err != nil {
 			return err
 		}
 	}
@@ -132,6 +127,15 @@ func (a *app) forget(cmd *cobra.Command, p *place, args []string, f *forgetFlags
 		return &failure{code: exitRefused}
 	}
 	return nil
+}
+
+// askForget has a person say that contents may go, listed or not.
+func (a *app) askForget(cmd *cobra.Command, plan *retain.ForgetPlan, list bool) error {
+	if list {
+		a.printBlobs(plan)
+	}
+	what := words.Count(len(plan.Blobs), "content")
+	return a.confirm(cmd, "forget", what+" would be removed from all snapshots", "forget "+what+" for good?")
 }
 
 // planForget says what would go. It is refused if there is nothing of it.
