@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/boocode/filestore/internal/cas"
@@ -28,6 +29,11 @@ func (b *hunkBlamer) add(list *HunkList, f *hunkedFile, i int) {
 	if f.of.By == nil || f.of.By.Logged != nil || list.Hunks[len(list.Hunks)-1].State != string(hunks.Conflict) {
 		return
 	}
+	at := len(list.Hunks) - 1
+	if f.hidden != nil {
+		list.Hunks[at].BlockedBy = []string{fmt.Sprint("turn:", f.hidden.Turn())}
+		return
+	}
 	var disk *tree.Entry
 	if f.now.Mode != 0 {
 		disk = &tree.Entry{Mode: f.now.Mode, ID: f.now.ID, Size: int64(len(f.now.Text))}
@@ -36,7 +42,6 @@ func (b *hunkBlamer) add(list *HunkList, f *hunkedFile, i int) {
 	if h.Kind == hunks.Lines && f.now.IsText() {
 		part.Places = []patch.Span{h.After.Lines}
 	}
-	at := len(list.Hunks) - 1
 	b.clashes = append(b.clashes, &clash{want: &livedir.Want{Path: f.path}, disk: disk,
 		Clash: &merging.Clash{Parts: []merging.ClashPart{part}}})
 	b.tell = append(b.tell, func(by []string) { list.Hunks[at].BlockedBy = by })

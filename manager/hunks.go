@@ -101,7 +101,11 @@ type Hunk struct {
 //
 // Errors are those of [FileSnapshotManager.Resolve], and [ErrOutside].
 func (m *FileSnapshotManager) Hunks(ctx context.Context, r *HunkRange) (*HunkList, error) {
-	return asking(ctx, m, "hunks", func(ctx context.Context) (*HunkList, error) { return m.hunks(ctx, r) })
+	what := "hunks"
+	if r != nil && r.Lines != nil {
+		what = "lines"
+	}
+	return asking(ctx, m, what, func(ctx context.Context) (*HunkList, error) { return m.hunks(ctx, r) })
 }
 
 func (m *FileSnapshotManager) hunks(ctx context.Context, r *HunkRange) (list *HunkList, err error) {
@@ -191,6 +195,7 @@ type hunkedFile struct {
 	window   int           // from 1; 0: there is one
 	cuts     []history.Cut // what was taken back of it
 	isGone   bool          // all of it was
+	hidden   *record       // a turn that stays and has deleted since what it made; nil: none has
 	by       string
 	of       standing.StepChange // the change; zero: it is of two points
 	isAgain  bool                // others that are asked for are between the same states
@@ -380,13 +385,49 @@ func (l *line) hunkedOf(ctx context.Context, turns []*record) (files []hunkedFil
 				return nil, err
 			}
 			isIn := func(sc standing.StepChange) bool { return history.IsSame(sc.By, r) || r.EndsAt(sc.By) }
+			var hidden *record
+			if slices.ContainsFunc(in[path], isIn) {
+				if hidden, err = hiddenUnder(ctx, s, tip, turns, in[path]); err != nil {
+					return nil, err
+				}
+			}
 			for i := range list {
 				list[i].isGone = r.Session == l.m.opts.Session && in != nil && !slices.ContainsFunc(in[path], isIn)
+				list[i].hidden = hidden
 			}
 			files = append(files, list...)
 		}
 	}
 	return files, nil
+}
+
+// hiddenUnder returns the turn that has deleted what turns did at a path, of which in are the
+// changes since, newest first, and that stays when they go; nil: none has.
+func hiddenUnder(ctx context.Context, s *standing.Paths, tip *record, turns []*record, in []standing.StepChange) (
+	*record, error) {
+	isOne := func(r *record) bool { return slices.ContainsFunc(turns, r.IsSameTurn) }
+	var back, stay []standing.StepChange
+	var goes history.Apart
+	for _, sc := range in {
+		if isOne(sc.By) || sc.CutsOnly(in, isOne) {
+			back, goes.Without = append(back, sc), append(goes.Without, sc.By.Seq)
+		} else {
+			stay = append(stay, sc)
+		}
+	}
+	isDeletion := func(sc standing.StepChange) bool { return sc.Change.New == nil }
+	if len(back) == 0 || !slices.ContainsFunc(stay, isDeletion) {
+		return nil, nil
+	}
+	p := in[0].Change.Path
+	if told, err := s.IsTold(ctx, tip, p, &goes); told || err != nil {
+		return nil, err
+	}
+	by, err := s.DeletedOver(ctx, p, stay, back)
+	if by == nil || err != nil {
+		return nil, err
+	}
+	return by.By, nil
 }
 
 // hunkedByRestore returns the changes that a restore to a target would take back, those
@@ -524,8 +565,11 @@ func (m *FileSnapshotManager) readHunks(ctx context.Context, root *livedir.Root,
 	}
 	whole, left := -1, 0 // the hunk whose parts these are, and how many of them are not done
 	for i := range f.list {
-		if f.isGone || isTaken(&f.list[i], f.cuts) {
+		switch {
+		case f.isGone || isTaken(&f.list[i], f.cuts):
 			f.places[i].Outcome = hunks.Done
+		case f.hidden != nil: // under the deletion
+			f.places[i].Outcome = hunks.Conflict
 		}
 		switch isDone := f.places[i].Outcome == hunks.Done; {
 		case !isPart(i):

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/boocode/filestore/internal/merging"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
+	"github.com/boocode/filestore/rollback"
 )
 
 // tell lists hunks, one line each, without their IDs.
@@ -275,5 +277,38 @@ func TestHunksOfLargeFile(t *testing.T) {
 	b.write("big", large)
 	if got := b.hunks(m, &HunkRange{Turns: []string{"turn:0"}}).Hunks; len(got) != 1 || got[0].State != "done" {
 		t.Errorf("hunks after it was taken back: %+v", got)
+	}
+}
+
+// What a turn made is not taken back where a later one, which stays, has moved or deleted it: a revert
+// leaves it alone, too.
+func TestHunksHidden(t *testing.T) {
+	for name, later := range map[string]func(b *bench){
+		"moved":   func(b *bench) { b.remove("f"); b.write("g", "1\n2\n3\n") },
+		"deleted": func(b *bench) { b.remove("f") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			m := b.open("s")
+			b.write("other", "x\n")
+			b.initialize(m)
+			b.turn(m, func() { b.write("f", "1\n2\n3\n"); b.write("other", "y\n") })
+			b.turn(m, func() { later(b) })
+			state := func(turns ...string) string {
+				list := b.hunks(m, &HunkRange{Turns: turns}).Hunks
+				h := list[slices.IndexFunc(list, func(h Hunk) bool { return h.By == "turn:0" })]
+				return fmt.Sprint(h.Path, " ", h.State, " ", h.BlockedBy)
+			}
+			if got, want := state("turn:0"), "f conflict [turn:1]"; got != want {
+				t.Errorf("the hunk is %s, want %s", got, want)
+			}
+			r, err := m.Revert(t.Context(), &RevertOptions{Turns: []string{"turn:0"}, OnDirty: rollback.Merge, Preview: true})
+			if err != nil || len(r.Conflicts) == 0 || !slices.Contains(r.Conflicts[0].BlockedBy, "turn:1") {
+				t.Errorf("a revert: %+v, %v", r, err)
+			}
+			if got, want := state("turn:0", "turn:1"), "f done []"; got != want {
+				t.Errorf("together with it the hunk is %s, want %s", got, want)
+			}
+		})
 	}
 }
