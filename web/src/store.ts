@@ -211,7 +211,7 @@ export async function choose(session: string, root: string) {
   const isOther = session !== S.session || root !== S.sessionRoot
   if (isOther) set({ session, sessionRoot: root, rows: [], isAll: false, at: '', picks: new Map(), counts: new Map(), files: { key: '', list: [], loading: false }, path: '', diff: nothing, versions: undefined, blame: undefined })
   await Promise.all([refresh(), loadLists()])
-  if (isOther) loadReviewed()
+  if (isOther) first.then(loadReviewed)
 }
 
 let listed = 0
@@ -298,7 +298,7 @@ setTimeout(() => isFirstSeen || seenFirst(), 1000)
 // diffSeen is called with the frame that shows a diff.
 export function diffSeen() {
   performance.mark('diff') // 'make web-bench' reads it
-  if (!isFirstSeen) seenFirst()
+  if (!isFirstSeen) requestAnimationFrame(() => setTimeout(seenFirst, 50)) // the frame is still to be painted
 }
 
 // more reads the rest, page by page, when there is nothing else to do.
