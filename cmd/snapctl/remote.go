@@ -139,6 +139,10 @@ func remoteError(name string, err error) error {
 		return &failure{exitEnvironment, wrapped, "the place refuses it; nothing that is here is lost, and the same " +
 			"command goes on when that is mended"}
 	}
+	if p, ok := errors.AsType[*cas.PromisedError](err); ok && errors.Is(p.Err, exchange.ErrDropped) {
+		return &failure{exitEnvironment, wrapped, "files may have it still: 'snapctl serve --stop' and then 'snapctl " +
+			"snapshot' read all of them and store what they have; then run the same command again"}
+	}
 	if _, ok := errors.AsType[*lines.DamageError](err); ok {
 		return &failure{exitDamage, wrapped, "'snapctl remote check' lists all that is damaged"}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"runtime"
 	"slices"
@@ -20,6 +21,7 @@ import (
 	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/progress"
 	"github.com/boocode/filestore/internal/remote/lines"
+	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/store"
 )
 
@@ -155,10 +157,34 @@ func (f *Fetcher) Fetch(ctx context.Context, s *cas.Store, remote string, ids []
 	if ferr := findAgain(ctx, s, repo, remote, ids); ferr != nil {
 		return errors.Join(err, ferr)
 	}
-	return f.fetch(ctx, s, repo, remote, slices.DeleteFunc(slices.Clone(ids), func(id store.ID) bool {
+	err = f.fetch(ctx, s, repo, remote, slices.DeleteFunc(slices.Clone(ids), func(id store.ID) bool {
 		ok, herr := s.Has(id)
 		return ok && herr == nil || repo.Ledger().Forgotten[id]
 	}))
+	if isGone(err) {
+		err = errors.Join(fmt.Errorf("%w: %w", ErrDropped, err), readAgain(ctx, s.FS()))
+	}
+	return err
+}
+
+// ErrDropped: a remote has given up contents that it had promised. Files may have them still.
+var ErrDropped = errors.New("the remote has dropped it")
+
+// readAgain has the next turn in each directory read all files, and store what is not here: with a base, turns have
+// counted on what was promised of files that were as they had been.
+func readAgain(ctx context.Context, fsys vfs.FS) error {
+	names, err := fsys.ReadDir(layout.Worktrees)
+	var errs []error
+	for _, name := range names {
+		w := layout.Worktree(name)
+		errs = append(errs, layout.WithLock(ctx, fsys, w.CacheLock(), func() error {
+			if err := fsys.Remove(w.Cache()); !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+			return nil
+		}))
+	}
+	return errors.Join(append(errs, err)...)
 }
 
 // findAgain finds out where the packs are that have what a remote promises, and stores those objects that
