@@ -86,6 +86,10 @@ explore: ## the protocol of remotes: all worlds, each for EXPLORE=10m at most, R
 tamper: ## each byte of a small remote is changed, one at a time: it is found, named and mended; some minutes
 	$(DISK) go test -count=1 -timeout 60m -run 'TestRepairEvery' ./internal/exchange -v -bytes
 
+.PHONY: clocks
+clocks: ## two machines and a remote, all of whose clocks are wrong by ten years, this way and that; builds Go's library anew
+	$(DISK) go test -count=1 -timeout 60m -run 'TestRemoteClocks' ./cmd/snapctl -v -clocks
+
 .PHONY: remote
 remote: ## a remote on MinIO of four processes, some of which are killed in the middle of pushes; builds it first, a quarter of an hour, once; Linux
 	$(DISK) go test -count=1 -timeout 60m -run 'TestMinio' ./cmd/snapctl -v -minio

@@ -201,7 +201,10 @@ func (p *pinner) say(ctx context.Context, generation uint64, on []lines.Leaning)
 
 // renew says again what the store has left there, so that nobody takes it for dead.
 func (p *pinner) renew(ctx context.Context) error {
-	if len(p.at.On) == 0 || time.Since(p.at.Said) < pinAge {
+	if len(p.at.On) == 0 {
+		return nil
+	}
+	if age := time.Since(p.at.Said); age >= 0 && age < pinAge { // else the clock was wrong then, or is now
 		return nil
 	}
 	if n, err := p.store.Absent(p.name); n == 0 || err != nil {

@@ -409,6 +409,11 @@ func TestPinRenewed(t *testing.T) {
 		e.Pin.On[0] != first.On[0].leaning() {
 		t.Errorf("there is %+v of %d lines, %+v", e.Pin, len(first.On), first.On)
 	}
+	b.pinned(func(at *pinFile) { at.Said = at.Said.AddDate(10, 0, 0) }) // by a clock that was wrong
+	b.mustPush(mem)
+	if at = b.pinned(nil); at.Next != first.Next+2 || time.Since(at.Said) < 0 {
+		t.Errorf("what was said in ten years is not said again: %+v", at)
+	}
 	err = b.withStore(func(s *cas.Store, _ *places.Location) error {
 		_, err := FetchAll(fetching(t, mem), s, "team")
 		return err

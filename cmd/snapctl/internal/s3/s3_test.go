@@ -158,10 +158,15 @@ func TestAnswers(t *testing.T) {
 
 // TestClock shows that a clock that is wrong by years is no reason to be refused.
 func TestClock(t *testing.T) {
+	t.Run("ahead", func(t *testing.T) { clock(t, 10) })
+	t.Run("behind", func(t *testing.T) { clock(t, -10) })
+}
+
+func clock(t *testing.T, years int) {
 	asked := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked++
-		there := time.Now().AddDate(10, 0, 0)
+		there := time.Now().AddDate(years, 0, 0)
 		w.Header().Set("Date", there.UTC().Format(http.TimeFormat))
 		at, err := time.Parse("20060102T150405Z", r.Header.Get("X-Amz-Date"))
 		if err != nil || there.Sub(at).Abs() > 15*time.Minute {
@@ -176,7 +181,7 @@ func TestClock(t *testing.T) {
 	}
 	sure := remote.NewSure(b, time.Second)
 	if _, err := sure.Get(t.Context(), "k", 0, -1); err != nil || asked != 2 {
-		t.Errorf("asked %d times of a server in ten years: %v", asked, err)
+		t.Errorf("asked %d times of a server in %d years: %v", asked, years, err)
 	}
 }
 
