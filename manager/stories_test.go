@@ -1878,7 +1878,8 @@ var stories = []story{
 			st.restore("t", "start")
 			st.want("p", "0000")
 		}},
-	{name: "expected behind the user", why: "what a restore has written it has looked at, whatever came then", real: true,
+	{name: "expected behind the user", real: true,
+		why: "what a restore has written it has looked at, whatever came then",
 		tell: func(st *storyTeller, _ int) {
 			st.a()
 			st.restore("s", "start")
