@@ -302,7 +302,8 @@ func TestHunksHidden(t *testing.T) {
 			if got, want := state("turn:0"), "f conflict [turn:1]"; got != want {
 				t.Errorf("the hunk is %s, want %s", got, want)
 			}
-			r, err := m.Revert(t.Context(), &RevertOptions{Turns: []string{"turn:0"}, OnDirty: rollback.Merge, Preview: true})
+			r, err := m.Revert(t.Context(),
+				&RevertOptions{Turns: []string{"turn:0"}, OnDirty: rollback.Merge, Preview: true})
 			if err != nil || len(r.Conflicts) == 0 || !slices.Contains(r.Conflicts[0].BlockedBy, "turn:1") {
 				t.Errorf("a revert: %+v, %v", r, err)
 			}
