@@ -221,7 +221,7 @@ func (b *Base) Place(to vfs.Dir, path string, e *tree.Entry) (st vfs.Stat, ok bo
 	if !k.is(&st) {
 		return st, false, nil
 	}
-	w, err := to.Create(e.Name)
+	w, err := to.Create(e.Name, uint16(e.Mode&0o777))
 	if err != nil {
 		return st, false, err
 	}

@@ -353,7 +353,7 @@ func BenchmarkExport(b *testing.B) {
 			}
 			defer dir.Close()
 			for i := d * 20; i < min((d+1)*20, t.files); i++ {
-				f, err := dir.Create(fmt.Sprintf("file%d.go", i))
+				f, err := dir.Create(fmt.Sprintf("file%d.go", i), 0o600)
 				if err != nil {
 					return err
 				}

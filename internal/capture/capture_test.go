@@ -130,7 +130,7 @@ func TestDeepPaths(t *testing.T) {
 		d.Close()
 		d = sub
 	}
-	f, err := d.Create("deep")
+	f, err := d.Create("deep", 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -447,7 +447,7 @@ func (a *applier) write(ctx context.Context, root *Root, i int, beside bool) (pr
 		a.touched[i] = err == nil
 		return ready, err
 	}
-	w, err := side.Create(a.newName(i))
+	w, err := side.Create(a.newName(i), 0o600)
 	if err != nil {
 		return prepared{}, err
 	}

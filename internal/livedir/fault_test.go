@@ -120,8 +120,8 @@ func (d *fullDir) Rename(name string, to vfs.Dir, newname string, mode vfs.Renam
 	return d.Dir.Rename(name, to.(*fullDir).Dir, newname, mode)
 }
 
-func (d *fullDir) Create(name string) (vfs.Writer, error) {
-	w, err := d.Dir.Create(name)
+func (d *fullDir) Create(name string, perm uint16) (vfs.Writer, error) {
+	w, err := d.Dir.Create(name, perm)
 	if err != nil {
 		return nil, err
 	}

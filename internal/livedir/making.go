@@ -97,7 +97,7 @@ func newMaking(root *Root, id string) (*making, error) {
 
 // ignore has git ignore what is in the directory.
 func (m *making) ignore() error {
-	w, err := m.Create(ignoreName)
+	w, err := m.Create(ignoreName, 0o600)
 	if errors.Is(err, fs.ErrExist) {
 		return nil
 	}

@@ -198,7 +198,7 @@ func (d *failingDir) Rename(name string, to vfs.Dir, newname string, mode vfs.Re
 }
 
 func write(dir vfs.Dir, name, text string) error {
-	w, err := dir.Create(name)
+	w, err := dir.Create(name, 0o600)
 	if err != nil {
 		return err
 	}

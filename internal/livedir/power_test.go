@@ -51,7 +51,7 @@ func (w world) writeTo(t testing.TB, d vfs.Dir) {
 			dirs = append(dirs, p)
 			continue
 		}
-		f, err := dir.Create(name)
+		f, err := dir.Create(name, 0o600)
 		must(err)
 		_, err = io.WriteString(f, content)
 		must(errors.Join(err, f.Chmod(perm), f.Sync(), f.Close()))

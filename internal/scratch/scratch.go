@@ -172,7 +172,7 @@ func now(dir vfs.Dir) (int64, error) {
 	if err := dir.Remove(clockName); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return 0, err
 	}
-	f, err := dir.Create(clockName)
+	f, err := dir.Create(clockName, 0o600)
 	if err != nil {
 		return 0, err
 	}

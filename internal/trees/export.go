@@ -369,7 +369,7 @@ func WriteEntry(ctx context.Context, g BlobGetter, dir vfs.Dir, e *tree.Entry) (
 		}
 		return 0, dir.Symlink(string(target), e.Name)
 	}
-	f, err := dir.Create(e.Name)
+	f, err := dir.Create(e.Name, uint16(e.Mode&0o777))
 	if err != nil {
 		return 0, err
 	}

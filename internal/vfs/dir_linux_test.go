@@ -122,7 +122,7 @@ func TestInherit(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	w, err := d.Create("new")
+	w, err := d.Create("new", 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}

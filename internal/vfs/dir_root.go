@@ -165,11 +165,11 @@ func (d *rootDir) Mkdir(name string, perm uint16) error {
 	return errors.Join(sub.Chmod(perm), sub.Close())
 }
 
-func (d *rootDir) Create(name string) (Writer, error) {
+func (d *rootDir) Create(name string, perm uint16) (Writer, error) {
 	if err := checkSystemName("create", name); err != nil {
 		return nil, err
 	}
-	f, err := d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fs.FileMode(perm)&fs.ModePerm|0o600)
 	if err != nil {
 		return nil, err
 	}

@@ -92,7 +92,7 @@ func readAll(t *testing.T, d vfs.Dir, name string) string {
 // write creates a file.
 func write(t *testing.T, d vfs.Dir, name, content string) {
 	t.Helper()
-	w, err := d.Create(name)
+	w, err := d.Create(name, 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func testDirReadWrite(t *testing.T, open dirOpener) {
 		t.Errorf("content = %q, want %q", got, "hello")
 	}
 
-	if _, err := sub.Create("file"); !errors.Is(err, fs.ErrExist) {
+	if _, err := sub.Create("file", 0o600); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("Create of a file that exists: %v", err)
 	}
 	if err := d.Mkdir("sub", 0o755); !errors.Is(err, fs.ErrExist) {
@@ -226,7 +226,7 @@ func namedCalls(d vfs.Dir, name string) map[string]error {
 	_, calls["Open"] = d.Open(name, nil)
 	_, calls["Readlink"] = d.Readlink(name)
 	calls["Mkdir"] = d.Mkdir(name, 0o700)
-	_, calls["Create"] = d.Create(name)
+	_, calls["Create"] = d.Create(name, 0o600)
 	calls["Symlink"] = d.Symlink("target", name)
 	calls["Rename"] = d.Rename(name, d, "other", vfs.Replace)
 	calls["Remove"] = d.Remove(name)

@@ -71,7 +71,7 @@ func testDirLinks(t *testing.T, open dirOpener) {
 			if _, err := d.OpenDir("link"); err == nil {
 				t.Error("OpenDir followed the link")
 			}
-			if _, err := d.Create("link"); !errors.Is(err, fs.ErrExist) {
+			if _, err := d.Create("link", 0o600); !errors.Is(err, fs.ErrExist) {
 				t.Errorf("Create: %v, want %v", err, fs.ErrExist)
 			}
 			if err := d.Mkdir("link", 0o711); !errors.Is(err, fs.ErrExist) {
@@ -163,7 +163,7 @@ func testDirSpecial(t *testing.T, open dirOpener) {
 		if _, err := d.OpenDir(name); err == nil {
 			t.Errorf("OpenDir(%q) succeeded", name)
 		}
-		if _, err := d.Create(name); !errors.Is(err, fs.ErrExist) {
+		if _, err := d.Create(name, 0o600); !errors.Is(err, fs.ErrExist) {
 			t.Errorf("Create(%q): %v", name, err)
 		}
 	}
@@ -271,22 +271,35 @@ func testDirPerm(t *testing.T, open dirOpener) {
 		t.Errorf("after Chmod 0o710: %v, want %v", got, want)
 	}
 
-	w, err := d.Create("file")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, want := perm("file"), fs.FileMode(0o600); got != want {
-		t.Errorf("after Create: %v, want %v", got, want)
-	}
-	if err := errors.Join(w.Chmod(0o467), w.Sync(), w.Close()); err != nil {
-		t.Fatal(err)
-	}
-	if got, want := perm("file"), fs.FileMode(0o467); got != want {
-		t.Errorf("after Chmod 0o467: %v, want %v", got, want)
-	}
-	var st vfs.Stat
-	if err := d.Lstat("file", &st); err != nil || st.Perm != 0o467 {
-		t.Errorf("Lstat = %+v, %v; want Perm 0o467", st, err)
+	testCreatedPerm(t, d, perm)
+}
+
+// testCreatedPerm checks that a file has no more than what it was created with, and exactly what Chmod says then:
+// whether the umask has taken something, or nothing was to be done.
+func testCreatedPerm(t *testing.T, d vfs.Dir, perm func(name string) fs.FileMode) {
+	for _, bits := range []uint16{0, 0o200, 0o444, 0o467, 0o600, 0o644, 0o666, 0o755, 0o777} {
+		for _, then := range []uint16{bits, 0o467} {
+			w, err := d.Create("file", bits)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := perm("file"); got&^(fs.FileMode(bits)|0o600) != 0 || got&0o600 != 0o600 {
+				t.Errorf("after Create with %o: %v", bits, got)
+			}
+			if err := errors.Join(w.Chmod(then), w.Sync(), w.Close()); err != nil {
+				t.Fatal(err)
+			}
+			if got, want := perm("file"), fs.FileMode(then); got != want {
+				t.Errorf("after Create with %o and Chmod %o: %v", bits, then, got)
+			}
+			var st vfs.Stat
+			if err := d.Lstat("file", &st); err != nil || st.Perm != then {
+				t.Errorf("Lstat = %+v, %v; want Perm %o", st, err, then)
+			}
+			if err := d.Remove("file"); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 }
 

@@ -40,7 +40,7 @@ func TestOtherName(t *testing.T) {
 	}
 	defer d.Close()
 	write := func(name, content string) error {
-		w, err := d.Create(name)
+		w, err := d.Create(name, 0o600)
 		if err != nil {
 			return err
 		}

@@ -233,7 +233,7 @@ func useDir(d vfs.Dir) (err error) {
 		return err
 	}
 	defer closing(sub)
-	w, err := sub.Create("file")
+	w, err := sub.Create("file", 0o600)
 	if err != nil {
 		return err
 	}
@@ -307,7 +307,7 @@ func TestFaultDirEffects(t *testing.T) {
 	fault := &vfstest.Fault{At: -1}
 	below := mustOpen(t, vfs.OpenDir, path)
 	d := vfstest.WithFaultDir(below, fault)
-	w, err := d.Create("file")
+	w, err := d.Create("file", 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -63,7 +63,7 @@ func copyName(from, to vfs.Dir, name string, kind vfs.Kind) error {
 		return err
 	}
 	defer r.Close()
-	w, err := to.Create(name)
+	w, err := to.Create(name, 0o600)
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func TestMemDirAfterCrash(t *testing.T) {
 	}{
 		{"link", func(d vfs.Dir) error { return d.Symlink("to", "l") }, `f="f" s/g="g"`, `f="f" l="to" s/g="g"`},
 		{"exchange", func(d vfs.Dir) error {
-			w, err := d.Create("n")
+			w, err := d.Create("n", 0o600)
 			if err != nil {
 				return err
 			}
@@ -88,7 +88,7 @@ func TestMemDirAfterCrash(t *testing.T) {
 			return errors.Join(err, w.Sync(), w.Close(), d.Rename("n", d, "f", vfs.Exchange))
 		}, `f="f" s/g="g"`, `f="n" n="f" s/g="g"`},
 		{"content not synced", func(d vfs.Dir) error {
-			w, err := d.Create("n")
+			w, err := d.Create("n", 0o600)
 			if err != nil {
 				return err
 			}

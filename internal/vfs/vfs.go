@@ -129,9 +129,10 @@ type Dir interface {
 	// Mkdir creates a subdirectory with exactly these permission bits,
 	// whatever the umask.
 	Mkdir(name string, perm uint16) error
-	// Create creates a regular file for writing, with permission bits
-	// 0o600 until Chmod. A name that exists is an error.
-	Create(name string) (Writer, error)
+	// Create creates a regular file for writing, with these permission bits
+	// without those that the umask takes, and with 0o600, until Chmod. A name
+	// that exists is an error.
+	Create(name string, perm uint16) (Writer, error)
 	// Symlink creates a symbolic link called name that holds target.
 	Symlink(target, name string) error
 	// Rename moves a name of any kind to newname in the directory to, which is

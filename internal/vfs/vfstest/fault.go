@@ -284,12 +284,12 @@ func (v *faultDir) Mkdir(name string, perm uint16) error {
 	return v.dir.Mkdir(name, perm)
 }
 
-func (v *faultDir) Create(name string) (vfs.Writer, error) {
+func (v *faultDir) Create(name string, perm uint16) (vfs.Writer, error) {
 	path := v.join(name)
 	if err := v.fault.next("Create", path); err != nil {
 		return nil, err
 	}
-	w, err := v.dir.Create(name)
+	w, err := v.dir.Create(name, perm)
 	if err != nil {
 		return nil, err
 	}

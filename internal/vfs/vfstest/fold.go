@@ -53,7 +53,9 @@ func (d *foldDir) Readlink(name string) (string, error) { return d.Dir.Readlink(
 
 func (d *foldDir) Mkdir(name string, perm uint16) error { return d.Dir.Mkdir(d.spelt(name), perm) }
 
-func (d *foldDir) Create(name string) (vfs.Writer, error) { return d.Dir.Create(d.spelt(name)) }
+func (d *foldDir) Create(name string, perm uint16) (vfs.Writer, error) {
+	return d.Dir.Create(d.spelt(name), perm)
+}
 
 func (d *foldDir) Symlink(target, name string) error { return d.Dir.Symlink(target, d.spelt(name)) }
 

@@ -169,8 +169,8 @@ func (d *memDir) Mkdir(name string, perm uint16) error {
 	return err
 }
 
-func (d *memDir) Create(name string) (vfs.Writer, error) {
-	n, err := d.add("create", name, 0o600, "")
+func (d *memDir) Create(name string, perm uint16) (vfs.Writer, error) {
+	n, err := d.add("create", name, fs.FileMode(perm).Perm()|0o600, "")
 	if err != nil {
 		return nil, err
 	}
