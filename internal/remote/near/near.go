@@ -21,7 +21,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/boocode/filestore/internal/vfs"
@@ -160,7 +159,7 @@ func (c *Cache) Read(key string, off, n int64) []byte { return c.read(key, off, 
 func (c *Cache) read(key string, off, n int64, whole bool) []byte {
 	name := nameOf(key)
 	// No link leads out of a Root, and a pipe is not waited for.
-	f, err := c.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, err := c.root.OpenFile(name, os.O_RDONLY|nonblock, 0)
 	if err != nil {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package near
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +15,20 @@ import (
 func needRoot(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("SKIPPED: it takes root")
+	}
+}
+
+// TestPipe has a pack be a pipe into which nobody writes: it is not waited for, and replaced.
+func TestPipe(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "near")
+	x := open(t, dir, 0)
+	x.get(t, 1)
+	name := filepath.Join(dir, nameOf(keyOf(1)))
+	if err := errors.Join(os.Remove(name), unix.Mkfifo(name, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if x.get(t, 1) || !x.get(t, 1) {
+		t.Error("the pipe was not replaced")
 	}
 }
 

@@ -136,7 +136,7 @@ func TestLocked(t *testing.T) {
 	}
 }
 
-// TestLink has a name in the directory be a link to what is elsewhere, and a pipe: neither is read, nor waited for.
+// TestLink has a name in the directory be a link to what is elsewhere: that is neither read nor changed.
 func TestLink(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "near")
 	x := open(t, dir, 0)

@@ -1,0 +1,3 @@
+package near
+
+const nonblock = 0 // no name is a pipe
