@@ -17,7 +17,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -90,6 +89,12 @@ func nameOf(key string) string {
 	return h[:2] + "/" + h
 }
 
+// isPack reports whether a pack can be there.
+func isPack(name string) bool {
+	hash, err := hex.DecodeString(path.Base(name))
+	return err == nil && len(hash) == 32 && nameOf(name) == name
+}
+
 // Get returns the bytes of a pack, from here or from get, and whether they are from here. While
 // somebody gets it, others wait, for some time.
 func (c *Cache) Get(
@@ -120,7 +125,7 @@ func (c *Cache) lock(ctx context.Context, key string) (unlock func()) {
 	if skip || c.makeSub(sub) != nil {
 		return func() {}
 	}
-	d, err := vfs.OpenDir(filepath.Join(c.dir, sub))
+	d, err := c.openSub(sub)
 	if err != nil {
 		return func() {}
 	}
@@ -138,6 +143,16 @@ func (c *Cache) lock(ctx context.Context, key string) (unlock func()) {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
+}
+
+// openSub opens a directory for packs. A link is none: what it leads to, a store for one, is not for us to lock.
+func (c *Cache) openSub(name string) (vfs.Dir, error) {
+	top, err := vfs.OpenDir(c.dir)
+	if err != nil {
+		return nil, err
+	}
+	defer top.Close()
+	return top.OpenDir(name)
 }
 
 // makeSub makes a directory for packs, for all who may use the one above it.
@@ -206,11 +221,12 @@ func (c *Cache) put(key string, b []byte) {
 	var random [8]byte
 	rand.Read(random[:]) // never fails (crypto/rand)
 	tmp := path.Dir(name) + "/" + tmpPrefix + hex.EncodeToString(random[:])
-	err := c.makeSub(path.Dir(name))
-	if err == nil {
-		err = c.write(tmp, b)
+	f, err := c.create(tmp)
+	if err != nil { // the directory is another's, or none: it is one of many, and to try costs nothing
+		c.once("create", fmt.Errorf("%w; what belongs there is not kept", err))
+		return
 	}
-	if err == nil {
+	if err = c.write(f, b); err == nil {
 		err = c.root.Rename(tmp, name)
 	}
 	if err == nil {
@@ -220,20 +236,28 @@ func (c *Cache) put(key string, b []byte) {
 	if _, serr := c.root.Stat(name); serr == nil && errors.Is(err, fs.ErrPermission) { // another's, who was first
 		return
 	}
+	c.full("put", err)
+}
+
+// full has nothing more be put.
+func (c *Cache) full(what string, err error) {
 	c.mu.Lock()
 	c.isFull = true
 	c.mu.Unlock()
-	c.once("put", fmt.Errorf("%w; nothing more is kept there", err))
+	c.once(what, fmt.Errorf("%w; nothing more is kept there", err))
 }
 
 // tmpPrefix is how files begin that are being written.
 const tmpPrefix = ".tmp-"
 
-func (c *Cache) write(name string, b []byte) error {
-	f, err := c.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
+func (c *Cache) create(name string) (*os.File, error) {
+	if err := c.makeSub(path.Dir(name)); err != nil {
+		return nil, err
 	}
+	return c.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+}
+
+func (c *Cache) write(f *os.File, b []byte) (err error) {
 	if c.file != 0o600 {
 		err = f.Chmod(c.file) // whatever the umask
 	}
@@ -245,18 +269,27 @@ func (c *Cache) write(name string, b []byte) error {
 
 // makeRoom has so many bytes be less than are left, and reports whether they are.
 func (c *Cache) makeRoom(n int64) bool {
+	left, ok := c.left(n)
+	if ok && left < 0 {
+		c.full("room", errors.New("what others have put there, and this user cannot remove, takes its room"))
+	}
+	return ok && left >= 0
+}
+
+// left returns how many bytes may come when n have come, and reports whether they may.
+func (c *Cache) left(n int64) (int64, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.isFull || n > c.limit {
-		return false
+		return 0, false
 	}
 	// Others write, too: after a part of what is left it is counted again.
 	if c.written += n; c.written < c.room/8 {
-		return true
+		return c.room, true
 	}
 	c.written = n
 	c.room = c.limit - c.evict(c.limit-n) - n
-	return c.room >= 0
+	return c.room, true
 }
 
 // A kept is a file of the directory.
@@ -267,22 +300,24 @@ type kept struct {
 }
 
 // evict removes the packs that have not been read for longest until all have few enough bytes, and returns how
-// many they have then. What is left of writers that were killed goes after an hour.
+// many they have then. What is left of writers that were killed goes after an hour. What is no pack is not counted,
+// and stays: the directory may be one that has other things, too.
 func (c *Cache) evict(most int64) (total int64) {
 	var list []kept
 	add := func(name string, e fs.DirEntry) {
+		isTmp := strings.HasPrefix(e.Name(), tmpPrefix)
 		st, err := e.Info()
-		if err != nil {
+		if err != nil || !st.Mode().IsRegular() || !isTmp && !isPack(name) {
 			return
 		}
-		if strings.HasPrefix(e.Name(), tmpPrefix) && time.Since(st.ModTime()) > usual && c.root.Remove(name) == nil {
+		if isTmp && time.Since(st.ModTime()) > usual && c.root.Remove(name) == nil {
 			return
 		}
 		total += st.Size()
 		list = append(list, kept{name, st.Size(), st.ModTime()})
 	}
 	for _, dir := range c.entries(".") {
-		if !dir.IsDir() {
+		if _, err := hex.DecodeString(dir.Name()); err != nil || len(dir.Name()) != 2 || !dir.IsDir() {
 			continue
 		}
 		for _, e := range c.entries(dir.Name()) {

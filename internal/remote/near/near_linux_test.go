@@ -67,6 +67,14 @@ func TestUsers(t *testing.T) {
 		if len(x.told) != 1 || !strings.Contains(x.told[0], "not permitted") {
 			t.Errorf("told: %q", x.told)
 		}
+		full := open(t, dir, packSize) // all of which pack 1 takes, which is the first one's
+		if full.get(t, 3) || full.get(t, 3) || full.get(t, 4) {
+			t.Error("a pack is here for which there was no room")
+		}
+		if len(full.told) != 1 || !strings.Contains(full.told[0], "takes its room; nothing more is kept there") {
+			t.Errorf("told: %q", full.told)
+		}
+		x.get(t, 2) // which went for the room
 		return
 	}
 	needRoot(t)

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/boocode/filestore/internal/vfs"
 )
 
 // keyOf returns the key of a pack, the bytes of which packOf returns.
@@ -170,12 +172,66 @@ func TestTold(t *testing.T) {
 			t.Errorf("pack %d is here", i)
 		}
 	}
-	if len(x.told) != 1 || !strings.Contains(x.told[0], "nothing more is kept there") {
+	if len(x.told) != 1 || !strings.Contains(x.told[0], "what belongs there is not kept") {
 		t.Errorf("told: %q", x.told)
+	}
+	if x.get(t, 7) || !x.get(t, 7) {
+		t.Error("pack 7 is not kept, the directory of which can be used")
 	}
 	want := errors.New("the remote says no")
 	_, _, err := x.Get(t.Context(), keyOf(9), packSize, func() ([]byte, error) { return nil, want })
 	if !errors.Is(err, want) {
 		t.Errorf("error %v, want %v", err, want)
+	}
+}
+
+// TestForeign has the directory be one that has other files, all of them older than any pack: none is removed, and they
+// do not count.
+func TestForeign(t *testing.T) {
+	dir := t.TempDir()
+	pack := nameOf(keyOf(1))
+	names := []string{"notes", "docs/notes", "ab/notes", "ab/c", "docs/.tmp-1", "docs/" + filepath.Base(pack),
+		"ff/" + filepath.Base(pack), pack[:2] + "/" + strings.Repeat("z", 64)}
+	old := time.Now().Add(-1000 * time.Hour)
+	for _, name := range names {
+		name = filepath.Join(dir, filepath.FromSlash(name))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, make([]byte, 10*packSize), 0o600),
+			os.Chtimes(name, old, old)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	empty := filepath.Join(dir, "docs", "empty")
+	if err := errors.Join(os.Mkdir(empty, 0o700), os.Chtimes(empty, old, old)); err != nil {
+		t.Fatal(err)
+	}
+	x := open(t, dir, 5*packSize)
+	for i := range 20 {
+		x.get(t, i)
+	}
+	if !x.get(t, 19) {
+		t.Error("the newest pack is not here")
+	}
+	for _, name := range append(names, "docs/empty") {
+		if _, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(name))); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestLockedLink has the directory of a pack be a link to one elsewhere, a store for one: that is not locked.
+func TestLockedLink(t *testing.T) {
+	dir, outside := filepath.Join(t.TempDir(), "near"), t.TempDir()
+	x := open(t, dir, 0)
+	if err := os.Symlink(outside, filepath.Join(dir, filepath.Dir(nameOf(keyOf(1))))); err != nil {
+		t.Skip("SKIPPED: no links here:", err)
+	}
+	defer x.lock(t.Context(), keyOf(1))()
+	d, err := vfs.OpenDir(outside)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if ok, err := d.TryLock(vfs.Exclusive); !ok || err != nil {
+		t.Errorf("what a link leads to was locked: %v", err)
 	}
 }
