@@ -51,7 +51,7 @@ func (x *cloning) openBase() (err error) {
 		return nil
 	}
 	if err != nil {
-		return refuse("remove it, or name another: a clone makes one where there is none", "%w", err)
+		return refuse("name another: a clone makes one where nothing is", "%w", err)
 	}
 	return nil
 }

@@ -65,14 +65,19 @@ func (k *known) is(st *vfs.Stat) bool {
 	return k.size == st.Size && k.mtime == st.Mtime && k.ctime == st.Ctime && k.ino == st.Ino && st.Kind == vfs.Regular
 }
 
-// Open opens a base. The error matches [fs.ErrNotExist] if there is none.
+// Open opens a base. The error matches [fs.ErrNotExist] if there is no such directory.
 func Open(dir string) (*Base, error) {
-	for _, name := range []string{dir, filepath.Join(dir, filesName)} {
-		if err := mustBeOwn(name); err != nil {
-			return nil, err
-		}
+	if err := mustBeOwn(dir); err != nil {
+		return nil, err
 	}
-	b, err := vfs.ReadOwn(filepath.Join(dir, indexName))
+	err := mustBeOwn(filepath.Join(dir, filesName))
+	var b []byte
+	if err == nil {
+		b, err = vfs.ReadOwn(filepath.Join(dir, indexName))
+	}
+	if errors.Is(err, fs.ErrNotExist) { // it gets its name when it is whole
+		return nil, fmt.Errorf("base %q: it is another directory: it has no files and index of a base", dir)
+	}
 	if err != nil {
 		return nil, err
 	}

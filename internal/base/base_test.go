@@ -184,6 +184,9 @@ func TestMake(t *testing.T) {
 	if _, err := Open(filepath.Join(above, "none")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("opened what is not there: %v", err)
 	}
+	if _, err := Open(above); err == nil || errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("opened what is no base: %v", err)
+	}
 }
 
 // TestOpen has what is not as Make has left it be no base.

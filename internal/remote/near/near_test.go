@@ -195,8 +195,8 @@ func TestForeign(t *testing.T) {
 	old := time.Now().Add(-1000 * time.Hour)
 	for _, name := range names {
 		name = filepath.Join(dir, filepath.FromSlash(name))
-		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, make([]byte, 10*packSize), 0o600),
-			os.Chtimes(name, old, old)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700),
+			os.WriteFile(name, make([]byte, 10*packSize), 0o600), os.Chtimes(name, old, old)); err != nil {
 			t.Fatal(err)
 		}
 	}
