@@ -60,9 +60,6 @@ func (m *measurer) commandIn(ctx context.Context, home string, args ...string) (
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	start := time.Now()
 	err := cmd.Run()
-	if cmd.ProcessState.ExitCode() == 1 && args[1] == "prune" {
-		err = nil // something to do
-	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w: %q", strings.Join(args, " "), err, bytes.TrimSpace(stderr.Bytes()))
 	}
@@ -112,7 +109,7 @@ func (m *measurer) column(ctx context.Context, n int, s *span, last bool) error 
 			return err
 		}
 	}
-	return m.prune(ctx, last)
+	return m.upkeep(ctx, last)
 }
 
 // patience is how long a command may take.
@@ -218,52 +215,62 @@ func (m *measurer) size(n int, s *span) error {
 	return nil
 }
 
-// prune times a prune where snapctl knows that command: of a copy of the store,
-// but in the last column of itself.
-func (m *measurer) prune(ctx context.Context, last bool) error {
-	help, err := m.command(ctx, m.snapctl, "prune", "--help")
-	if err != nil || !bytes.Contains(help.stdout, []byte("--keep-last")) {
-		fmt.Fprintln(m.log, "snapctl has no prune: not measured")
-		return nil
+// upkeep times a compaction and a prune where snapctl knows these commands, and a check after each:
+// of copies of the store, but the last prune is of the store itself.
+func (m *measurer) upkeep(ctx context.Context, last bool) error {
+	help, err := m.command(ctx, m.snapctl, "help")
+	if err != nil {
+		return err
 	}
-	home := filepath.Join(m.dir, "home")
-	if !last {
-		home = filepath.Join(m.dir, "copy")
-		if err := os.RemoveAll(home); err != nil {
-			return err
+	home, keep := filepath.Join(m.dir, "home"), strconv.Itoa(m.keepLast)
+	for _, c := range []struct {
+		args []string
+		copy bool
+	}{{[]string{"compact"}, true}, {[]string{"prune", "--keep-last", keep}, !last}} {
+		if !bytes.Contains(help.stdout, []byte("\n  "+c.args[0]+" ")) {
+			fmt.Fprintf(m.log, "snapctl has no %s: not measured\n", c.args[0])
+			continue
 		}
-		if err := os.CopyFS(home, os.DirFS(filepath.Join(m.dir, "home"))); err != nil {
-			return err
-		}
-		defer os.RemoveAll(home)
-	}
-	keep := strconv.Itoa(m.keepLast)
-	for _, args := range [][]string{{"prune", "-n", "--keep-last", keep}, {"prune", "--keep-last", keep},
-		{"check", "--read-data"}} {
-		before, err := m.stats(ctx, home)
-		if err != nil {
-			return err
-		}
-		u, err := m.commandIn(ctx, home, append([]string{m.snapctl}, args...)...)
-		if err != nil {
-			return err
-		}
-		after, err := m.stats(ctx, home)
-		if err != nil {
-			return err
-		}
-		cell := ms(u.wall) + ", " + ms(u.cpu) + ", " + size(u.rss)
-		row := "`" + strings.Join(args, " ") + "`"
-		switch args[0] {
-		case "prune":
-			if args[1] != "-n" {
-				cell += ", freed " + size(before.TotalBytes-after.TotalBytes)
+		at := home
+		if c.copy {
+			at = filepath.Join(m.dir, "copy")
+			if err := os.CopyFS(at, os.DirFS(home)); err != nil {
+				return err
 			}
-		case "check":
-			row += " then"
 		}
-		m.set(row, cell)
+		if err := m.maintain(ctx, at, c.args); err != nil {
+			return err
+		}
+		if c.copy {
+			if err := os.RemoveAll(at); err != nil {
+				return err
+			}
+		}
 	}
+	return nil
+}
+
+// maintain times a command that makes the store in a home smaller, and a check after it.
+func (m *measurer) maintain(ctx context.Context, home string, args []string) error {
+	before, err := m.stats(ctx, home)
+	if err != nil {
+		return err
+	}
+	row := "`" + strings.Join(args, " ") + "`"
+	u, err := m.commandIn(ctx, home, append([]string{m.snapctl}, args...)...)
+	if err != nil {
+		return err
+	}
+	after, err := m.stats(ctx, home)
+	if err != nil {
+		return err
+	}
+	m.set(row, fmt.Sprintf("%s, %s, %s: %s of %s are left", ms(u.wall), ms(u.cpu), size(u.rss), size(after.TotalBytes),
+		size(before.TotalBytes)))
+	if u, err = m.commandIn(ctx, home, m.snapctl, "check", "--read-data"); err != nil {
+		return err
+	}
+	m.set("`check --read-data` after `"+args[0]+"`", ms(u.wall)+", "+ms(u.cpu)+", "+size(u.rss))
 	return nil
 }
 
