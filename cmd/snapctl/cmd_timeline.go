@@ -8,8 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os/exec"
-	"runtime"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -82,9 +80,11 @@ func (a *app) timeline(ctx context.Context, f *timelineFlags) error {
 		return errors.Join(err, server.Close())
 	}
 	if f.open {
-		if err := openBrowser(address); err != nil {
+		forget, err := a.openBrowser(address)
+		if err != nil {
 			a.note("the browser was not opened: %v; open the address above in it", err)
 		}
+		defer forget()
 	}
 	select {
 	case err = <-ended:
@@ -132,22 +132,5 @@ func (a *app) sayTimeline(address, root string) error {
 		of = words.Quote(root)
 	}
 	a.note("the timeline of %s; whoever has the address can look at the files, and take turns back. Ctrl-C ends it", of)
-	return err
-}
-
-// openBrowser opens an address as the user's desktop does.
-func openBrowser(address string) error {
-	command := []string{"xdg-open", address}
-	switch runtime.GOOS {
-	case "darwin":
-		command[0] = "open"
-	case "windows":
-		command = []string{"rundll32", "url.dll,FileProtocolHandler", address}
-	}
-	cmd := exec.Command(command[0], command[1:]...)
-	err := cmd.Start()
-	if err == nil {
-		go cmd.Wait() // it may stay as long as the browser does
-	}
 	return err
 }

@@ -5,10 +5,12 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
@@ -96,5 +98,49 @@ func TestTimelinePort(t *testing.T) {
 		if code, _, _ := r.say("timeline", "--port", bad); code != exitUsage {
 			t.Errorf("port %s: code %d", bad, code)
 		}
+	}
+}
+
+// TestTimelineOpen: no process has the token among its arguments, which every user of the machine can read. The browser
+// gets a file that leads to the address, is for this user alone, and goes with the server.
+func TestTimelineOpen(t *testing.T) {
+	r := newRunner(t)
+	bin, said := t.TempDir(), filepath.Join(t.TempDir(), "said")
+	for _, name := range []string{"xdg-open", "open"} {
+		script := "#!/bin/sh\nprintf '%s\\n' \"$@\" > " + said + ".tmp && mv " + said + ".tmp " + said + "\n"
+		if err := os.WriteFile(filepath.Join(bin, name), []byte(script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.env = append(r.env, "PATH="+bin+":"+os.Getenv("PATH"))
+	address, process, wait := r.timeline("--open")
+	var args []byte
+	for late := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		var err error
+		if args, err = os.ReadFile(said); err == nil {
+			break
+		}
+		if time.Now().After(late) {
+			t.Fatal("no browser was opened")
+		}
+	}
+	_, token, _ := strings.Cut(address, "#")
+	if strings.Contains(string(args), token) {
+		t.Errorf("the token is among the arguments of a process: %s", args)
+	}
+	name := strings.TrimSuffix(string(args), "\n")
+	st, err := os.Stat(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(name); err != nil || !strings.Contains(string(b), address) || st.Mode() != 0o600 {
+		t.Errorf("the browser gets %q, %v, mode %v", b, err, st.Mode())
+	}
+	process.Signal(syscall.SIGTERM)
+	if err := wait(); err != nil {
+		t.Errorf("it ended: %v", err)
+	}
+	if _, err := os.Stat(name); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the file is still there: %v", err)
 	}
 }
