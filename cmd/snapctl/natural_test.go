@@ -48,7 +48,7 @@ func TestNaturalCommand(t *testing.T) {
 	time.Sleep(100 * time.Millisecond) // what is older need not be read again
 	write("fA", "new")
 	file := filepath.Join(t.TempDir(), "trace")
-	run(strace, "-f", "-o", file, "-e", "trace=flock,fsync,fdatasync,newfstatat,?stat", "snapctl", "snapshot")
+	run(strace, "-f", "-o", file, "-e", "trace=flock,fsync,fdatasync,openat,newfstatat,?stat", "snapctl", "snapshot")
 	b, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -63,6 +63,7 @@ func TestNaturalCommand(t *testing.T) {
 	}{
 		{"locks", `flock\(\d+, LOCK_(SH|EX)`, 5},
 		{"syncs", `f(data)?sync\(`, 4},
+		{"looks at FORMAT", `openat\(.*/FORMAT", `, 4},
 		{"looks for the repository", `\S*stat(at)?\(.*"` + regexp.QuoteMeta(real) + `/\.git", `, 1},
 	} {
 		calls := regexp.MustCompile(`(?m)^.* `+c.call+`.*$`).FindAllString(string(b), -1)

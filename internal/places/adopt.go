@@ -89,7 +89,8 @@ func adopt(ctx context.Context, mv *Moved, opts *AdoptOptions) error {
 	}
 	to := capture.PathHash(mv.To)
 	if name == to { // it was cut off
-		return settle(ctx, vfs.Sub(stores, to), mv.To)
+		_, err := settle(ctx, vfs.Sub(stores, to), mv.To)
+		return err
 	}
 	_, err := stores.Stat(to)
 	if err == nil {
@@ -113,7 +114,8 @@ func adopt(ctx context.Context, mv *Moved, opts *AdoptOptions) error {
 	if err := h.Rename(to); err != nil {
 		return err
 	}
-	return settle(ctx, vfs.Sub(stores, to), mv.To)
+	_, err = settle(ctx, vfs.Sub(stores, to), mv.To)
+	return err
 }
 
 // adoptWorktree says that a worktree of a store is at another path.

@@ -209,10 +209,11 @@ func gone(dir, path string) (*Location, error) {
 // Note writes down where a directory is, in its store, which is open. A move of the
 // store that was cut off is brought to its end.
 func (loc *Location) Note(ctx context.Context, fsys vfs.FS) error {
-	if err := settle(ctx, fsys, loc.Project.Main); err != nil {
+	d, err := settle(ctx, fsys, loc.Project.Main)
+	if err != nil {
 		return err
 	}
-	ps, _, err := Of(fsys)
+	ps, err := ReadFile(fsys, d.Moved)
 	if err != nil {
 		return err
 	}
@@ -245,11 +246,11 @@ func (ps *File) noteBoth(loc *Location, main *Place) {
 }
 
 // settle brings the move of a store to the project main to its end, when it has its
-// new name. Done twice it changes nothing.
-func settle(ctx context.Context, fsys vfs.FS, main string) error {
+// new name, and returns what it says of itself. Done twice it changes nothing.
+func settle(ctx context.Context, fsys vfs.FS, main string) (*cas.Description, error) {
 	d, err := cas.Describe(fsys)
 	if err != nil || d.Root == main || d.Root == "" {
-		return err
+		return d, err
 	}
 	err = ChangePlaces(ctx, fsys, func(ps *File, d *cas.Description) error {
 		if d.Root != main {
@@ -257,10 +258,13 @@ func settle(ctx context.Context, fsys vfs.FS, main string) error {
 		}
 		return nil
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		err = cas.SetRoot(fsys, main)
 	}
-	return cas.SetRoot(fsys, main)
+	if err != nil {
+		return nil, err
+	}
+	return cas.Describe(fsys)
 }
 
 // SomeGone reports whether there is a store of a project whose directory is not
