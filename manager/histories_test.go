@@ -1036,7 +1036,7 @@ func TestHistoriesOnceWrong(t *testing.T) {
 		901102} {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) { compareHistory(t, seed, false) })
 	}
-	for _, seed := range []uint64{3310120, 3320077, 4510042, 4600005, 4620034, 4700062} {
+	for _, seed := range []uint64{3310120, 3320077, 4450063, 4510042, 4600005, 4620034, 4700062} {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) { compareHistory(t, seed, true) })
 	}
 }

@@ -64,25 +64,31 @@ func TestLedger(t *testing.T) {
 	}
 	first := testseed.Of(t)
 	for i := range uint64(runs) {
-		t.Run(fmt.Sprint("seed=", first+i), func(t *testing.T) {
-			l := &ledger{bench: &bench{T: t, dir: t.TempDir()}, rng: rand.New(rand.NewPCG(first+i, 3)),
-				effects: make(map[uint64]ledgerEffect), out: make(map[int]bool), copied: make(lineOf),
-				brought: make(lineOf), moved: make(map[string]bool), shared: make(map[string]bool),
-				hasMoved: make(map[string]map[string]bool), takers: make(map[string][]string),
-				given: make(map[string]bool), ended: make(map[string]map[string]bool)}
-			m, err := openOn(t, l.dir, vfstest.NewMem())
-			if err != nil {
-				t.Fatal(err)
-			}
-			l.m, l.tools = m, rand.New(rand.NewPCG(first+i, 6)).IntN(3) == 0
-			m.opts.ToolWindows = l.tools
-			l.other = newManager(m.engine, m.tree, &Options{StoreRoot: m.opts.StoreRoot, Session: "o"})
-			l.run()
-			l.check(m.store)
-			if err := m.Close(); err != nil {
-				t.Error(err)
-			}
-		})
+		t.Run(fmt.Sprint("seed=", first+i), func(t *testing.T) { holdLedger(t, first+i) })
+	}
+	for _, seed := range []uint64{1130376, 1210055} { // once wrong
+		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) { holdLedger(t, seed) })
+	}
+}
+
+// holdLedger has a history happen.
+func holdLedger(t *testing.T, seed uint64) {
+	l := &ledger{bench: &bench{T: t, dir: t.TempDir()}, rng: rand.New(rand.NewPCG(seed, 3)),
+		effects: make(map[uint64]ledgerEffect), out: make(map[int]bool), copied: make(lineOf),
+		brought: make(lineOf), moved: make(map[string]bool), shared: make(map[string]bool),
+		hasMoved: make(map[string]map[string]bool), takers: make(map[string][]string),
+		given: make(map[string]bool), ended: make(map[string]map[string]bool)}
+	m, err := openOn(t, l.dir, vfstest.NewMem())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.m, l.tools = m, rand.New(rand.NewPCG(seed, 6)).IntN(3) == 0
+	m.opts.ToolWindows = l.tools
+	l.other = newManager(m.engine, m.tree, &Options{StoreRoot: m.opts.StoreRoot, Session: "o"})
+	l.run()
+	l.check(m.store)
+	if err := m.Close(); err != nil {
+		t.Error(err)
 	}
 }
 
