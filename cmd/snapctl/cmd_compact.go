@@ -105,6 +105,6 @@ func (a *app) printCompact(j *compactAnswer) {
 		a.tell("left %s that another program appends to", words.Count(j.Busy, "pack"))
 	}
 	for _, why := range j.Damage {
-		a.tell("left for 'snapctl repair': %s", why)
+		a.tell("left for 'snapctl repair': %s", words.Plain(why))
 	}
 }

@@ -272,7 +272,7 @@ func (a *app) printPrune(j *pruneAnswer, plan *retain.PrunePlan, f *pruneFlags) 
 	}
 	a.sayProblems(plan.Problems)
 	for _, why := range j.Damage {
-		a.tell("left for 'snapctl repair': %s", why)
+		a.tell("left for 'snapctl repair': %s", words.Plain(why))
 	}
 	if j.Over > 0 {
 		a.tell("the store is still %s above %s: the snapshots that are left are too new to be dropped, or the newest "+

@@ -640,7 +640,8 @@ func (a *app) printMoves(r *manager.RestoreResult, list *screenful) {
 	for _, mv := range r.Moves {
 		from, to := words.Quote(mv.From), words.Quote(mv.To)
 		if mv.Why != "" {
-			fmt.Fprintf(a.out, "%s %s: not moved to %s: %s\n", a.paint(asRemoved, "failed"), from, to, mv.Why)
+			fmt.Fprintf(a.out, "%s %s: not moved to %s: %s\n", a.paint(asRemoved, "failed"), from, to,
+				words.Plain(mv.Why))
 		} else {
 			a.printDone(r, list, "moved", "move", from+" to "+to)
 		}
@@ -729,7 +730,7 @@ func (a *app) printItem(it *rollback.Item, preview bool, stays, was, colour stri
 	}
 	for _, why := range []string{it.Why, it.Note} {
 		if why != "" {
-			fmt.Fprintf(a.out, ": %s", why)
+			fmt.Fprintf(a.out, ": %s", words.Plain(why)) // it may be an error, with a name as the system has it
 		}
 	}
 	fmt.Fprintln(a.out)

@@ -127,7 +127,7 @@ func (a *app) printStore(s *places.StoreInfo) error {
 		}
 	}
 	if s.Err != nil {
-		fmt.Fprintf(a.out, "          %v\n", s.Err)
+		fmt.Fprintf(a.out, "          %s\n", words.Plain(s.Err.Error()))
 	}
 	return nil
 }

@@ -77,9 +77,9 @@ func (a *app) report(err error) int {
 	}
 	f := failureOf(err)
 	if f.err != nil {
-		text := []byte(f.err.Error()) // it may have a line of a file
+		text := f.err.Error() // it may have a line of a file, or what a server has said
 		if isTerminal(a.stderr) {
-			text = visible(text)
+			text = words.Plain(string(visible([]byte(text))))
 		}
 		fmt.Fprintf(a.stderr, "snapctl: %s\n", text)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/wire"
+	"github.com/boocode/filestore/internal/words"
 )
 
 // A hook that waits for an engine holds up the agent, which has three hooks to a tool.
@@ -101,7 +102,7 @@ func (l *lateness) tell(e *agents.Event, w io.Writer) {
 
 // tellUser writes the answer of a hook by which the agent shows its user a text.
 func tellUser(w io.Writer, text string) error {
-	b, err := json.Marshal(map[string]string{"systemMessage": "snapctl: " + text})
+	b, err := json.Marshal(map[string]string{"systemMessage": "snapctl: " + words.Plain(text)})
 	if err == nil {
 		_, err = fmt.Fprintf(w, "%s\n", b)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/boocode/filestore/internal/remote"
 	"github.com/boocode/filestore/internal/remote/lines"
 	"github.com/boocode/filestore/internal/remote/near"
+	"github.com/boocode/filestore/internal/words"
 )
 
 // nears are the near caches that this process uses, by directory. Also engines' goroutines ask for them.
@@ -54,7 +55,7 @@ func (a *app) openNear(dir string) (*near.Cache, error) {
 }
 
 // warnNear is called by any goroutine, so it leaves what is to be printed on stdout alone.
-func (a *app) warnNear(err error) { fmt.Fprintf(a.stderr, "warning: %v\n", err) }
+func (a *app) warnNear(err error) { fmt.Fprintf(a.stderr, "warning: %s\n", words.Plain(err.Error())) }
 
 // useNear has a remote be read through the near cache, if there is one.
 func (a *app) useNear(repo *lines.Repo, remembered string) {

@@ -24,9 +24,15 @@ func (a *app) note(format string, args ...any) {
 }
 
 // tell prints a line on stderr, behind all that was printed on stdout. If that cannot be
-// written, run says so in the end.
+// written, run says so in the end. An error may have a name as the system has it, or what a
+// server has said: it is printed as a terminal may have it.
 func (a *app) tell(format string, args ...any) {
 	a.out.Flush()
+	for i, arg := range args {
+		if err, ok := arg.(error); ok {
+			args[i] = words.Plain(err.Error())
+		}
+	}
 	fmt.Fprintf(a.stderr, format+"\n", args...)
 }
 
