@@ -155,6 +155,8 @@ func (x *restore) conflictAt(it *rollback.Item) *Conflict {
 		c.Why = doubt
 	case it.Dirty && slices.ContainsFunc(slices.Concat(x.back[it.Path], x.forth[it.Path]), isContested):
 		c.Why = "contested"
+	case it.Now == nil && it.Dirty && x.movesTo(it.Path): // and what it would be made of is gone
+		c.Why = merging.WhyUserDeleted
 	default:
 		return nil
 	}
@@ -162,6 +164,11 @@ func (x *restore) conflictAt(it *rollback.Item) *Conflict {
 		c.Hint = x.hintOnConflict(c)
 	}
 	return c
+}
+
+// movesTo reports whether a restore that is taken back had moved the file of a path, which goes back.
+func (x *restore) movesTo(path string) bool {
+	return slices.ContainsFunc(x.moves, func(mv rollback.Move) bool { return mv.To == path })
 }
 
 // isContested reports whether nobody knows whose a change is.

@@ -418,7 +418,9 @@ func (pl *planner) keepSources() {
 			it.From = from
 		case it.Do == rollback.Restore:
 			it.Do, it.Dirty = rollback.Skipped, true
-			it.Why = fmt.Sprintf("it would be made of %q, which stays as it is", from)
+			if it.Why = fmt.Sprintf("it would be made of %q, which stays as it is", from); source.Now == nil {
+				it.Why = fmt.Sprintf("it would be made of %q, which is gone", from)
+			}
 		case it.Do != Nothing && source.Do == rollback.Delete:
 			keepSource(source, it)
 		}
