@@ -104,6 +104,20 @@ func mustBeOwn(name string) error {
 	return nil
 }
 
+// mustStay returns an error if others may rename what this user makes in a directory, and put there what leads into
+// other files of this user. Whoever is let into the directory's group may.
+func mustStay(name string) error {
+	fi, err := os.Stat(name)
+	if err != nil {
+		return err
+	}
+	owner, self, ok := vfs.Owners(fi)
+	if ok && (owner != self && owner != 0 || fi.Mode()&0o002 != 0 && fi.Mode()&fs.ModeSticky == 0) {
+		return fmt.Errorf("others may rename what is made in %q: %w", name, fs.ErrPermission)
+	}
+	return nil
+}
+
 func parseIndex(b []byte) (map[string]known, bool) {
 	n := len(b) - 4
 	if n < len(indexMagic) || string(b[:len(indexMagic)]) != indexMagic ||
@@ -128,6 +142,9 @@ func parseIndex(b []byte) (map[string]known, bool) {
 func Make(ctx context.Context, g trees.Source, root store.ID, dir string) (err error) {
 	if _, err := os.Lstat(dir); err == nil {
 		return fmt.Errorf("base %q: %w", dir, fs.ErrExist)
+	}
+	if err := mustStay(filepath.Dir(dir)); err != nil {
+		return fmt.Errorf("base %q: %w", dir, err)
 	}
 	var random [8]byte
 	rand.Read(random[:]) // never fails (crypto/rand)

@@ -189,6 +189,30 @@ func TestMake(t *testing.T) {
 	}
 }
 
+// TestMakeAmongOthers has no base be made where others may rename what is being written, and lead the writer into other
+// files of its user by that. In a directory as /tmp nobody may.
+func TestMakeAmongOthers(t *testing.T) {
+	if !vfs.HasOwners {
+		t.Skip("SKIPPED: files have no owners here")
+	}
+	x, above := take(t), t.TempDir()
+	for _, tt := range []struct {
+		mode fs.FileMode
+		want error
+	}{{0o777, fs.ErrPermission}, {0o777 | fs.ModeSticky, nil}, {0o775, nil}, {0o755, nil}} {
+		if err := os.Chmod(above, tt.mode); err != nil {
+			t.Fatal(err)
+		}
+		dir := filepath.Join(above, tt.mode.String())
+		if err := Make(t.Context(), x, x.root, dir); !errors.Is(err, tt.want) {
+			t.Errorf("in a directory of mode %v: %v", tt.mode, err)
+		}
+		if _, err := os.Lstat(dir); (err == nil) != (tt.want == nil) {
+			t.Errorf("in a directory of mode %v: %v", tt.mode, err)
+		}
+	}
+}
+
 // TestOpen has what is not as Make has left it be no base.
 func TestOpen(t *testing.T) {
 	x, dir := take(t), filepath.Join(t.TempDir(), "base")
