@@ -188,7 +188,8 @@ func (x *restore) noteKnown(plan *livedir.Plan) {
 	for _, it := range plan.Items {
 		if a := x.goes.apart[it.Path]; a != nil && len(a.With)+len(a.Without) > 0 {
 			w := x.expected[it.Path]
-			a.Known = w != nil && w.Doubt == "" && trees.Same(it.Now, w.Old) && !x.gaveUp[it.Path]
+			isOwn := w != nil && w.Doubt == "" && it.From == "" // what is made of a file that was moved is others', too
+			a.Known = isOwn && trees.Same(it.Now, w.Old) && !x.gaveUp[it.Path]
 		}
 	}
 }

@@ -968,3 +968,26 @@ func TestMergeMovedFromConflict(t *testing.T) {
 		b.expectFiles(files{"a": text, "c": both, "x": "x\n"})
 	}
 }
+
+// What the user wrote in a file that a turn had moved is the user's, too, where a revert has put the
+// file back, and other turns stay in there.
+func TestMergeMovedBackIsOthers(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	b.write("a", numbered(nil))
+	b.initialize(m)
+	b.turn(m, func() { b.write("a", numbered(map[int]string{1: "turn 0"})) })
+	b.revert(m, "0")
+	b.turn(m, func() { b.write("a", numbered(map[int]string{4: "turn 1"})) })
+	if _, err := m.Undo(t.Context(), &UndoOptions{OnDirty: rollback.Merge}); err != nil {
+		t.Fatal(err)
+	}
+	both := numbered(map[int]string{1: "turn 0", 4: "turn 1"})
+	b.expectFiles(files{"a": both})
+	b.turn(m, func() { b.remove("a"); b.write("b", both) })
+	b.write("b", numbered(map[int]string{1: "turn 0", 4: "turn 1", 8: "user"}))
+	b.revert(m, "0", "2")
+	b.expectFiles(files{"a": numbered(map[int]string{4: "turn 1", 8: "user"})})
+	b.restore(m, &RestoreOptions{Target: "turn:2", OnDirty: rollback.Merge})
+	b.expectFiles(files{"b": numbered(map[int]string{1: "turn 0", 4: "turn 1", 8: "user"})})
+}
