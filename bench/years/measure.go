@@ -183,7 +183,10 @@ func (m *measurer) size(n int, s *span) error {
 			return err
 		}
 		rel, _ := filepath.Rel(base, path)
-		part := strings.Split(filepath.ToSlash(rel), "/")[1]
+		part := ""
+		if parts := strings.Split(filepath.ToSlash(rel), "/"); len(parts) > 1 { // else beside the stores
+			part = parts[1]
+		}
 		switch {
 		case strings.HasSuffix(rel, ".idx"):
 			part = "indexes"
