@@ -267,40 +267,9 @@ func (m *FileSnapshotManager) numbers(ctx context.Context, turns []*record) ([]i
 
 // turn lists a turn of the session.
 func (tl *timeline) turn(ctx context.Context, r *record) error {
-	on := false
-	for {
-		next, err := tl.line.Peek(ctx)
-		if err != nil {
-			return err
-		}
-		if next == nil || next.Seq < r.Seq && next.Seq != 0 {
-			break
-		}
-		popped, in, err := tl.line.Pop(ctx)
-		if err != nil {
-			return err
-		}
-		if history.IsSame(popped, r) {
-			on = in
-			break
-		}
-		if popped.Seq == 0 && in { // only the log has it
-			err = tl.say(tl.l.m.momentOf(popped))
-		} else if in {
-			err = tl.other(popped)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if next, err := tl.line.Peek(ctx); err != nil {
+	on, err := tl.isOn(ctx, r)
+	if err != nil {
 		return err
-	} else if next != nil && r.EndsAt(next) { // the line ends within it, unless it came back beside that
-		_, in, err := tl.line.Pop(ctx)
-		if err != nil {
-			return err
-		}
-		on = on || in
 	}
 	mo := tl.l.m.momentOf(r)
 	if tl.path != nil {
@@ -328,6 +297,45 @@ func (tl *timeline) turn(ctx context.Context, r *record) error {
 		}
 	}
 	return tl.say(mo)
+}
+
+// isOn reports whether a turn of the session is on its line. What the line has before it is listed.
+func (tl *timeline) isOn(ctx context.Context, r *record) (on bool, err error) {
+	for {
+		next, err := tl.line.Peek(ctx)
+		if err != nil {
+			return false, err
+		}
+		if next == nil || next.Seq < r.Seq && next.Seq != 0 {
+			break
+		}
+		popped, in, err := tl.line.Pop(ctx)
+		if err != nil {
+			return false, err
+		}
+		if history.IsSame(popped, r) {
+			on = in
+			break
+		}
+		if popped.Seq == 0 && in { // only the log has it
+			err = tl.say(tl.l.m.momentOf(popped))
+		} else if in {
+			err = tl.other(popped)
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	if next, err := tl.line.Peek(ctx); err != nil {
+		return false, err
+	} else if next != nil && r.EndsAt(next) { // the line ends within it, unless it came back beside that
+		_, in, err := tl.line.Pop(ctx)
+		if err != nil {
+			return false, err
+		}
+		on = on || in
+	}
+	return on, nil
 }
 
 // other lists a turn that is on the line, if it is another machine's.

@@ -116,18 +116,8 @@ func (pl *planner) plan(wants []Want, opts *Options) (*Plan, error) {
 			}
 		}
 	})
-	done := progress.Of(pl.ctx)
-	done.Begin(progress.Phase{Name: "comparing", Unit: "file", Items: int64(len(wants))})
-	for i := range pl.wants {
-		w := &pl.wants[i]
-		if _, twice := pl.byPath[w.Path]; twice {
-			return nil, fmt.Errorf("%q: wanted twice", w.Path)
-		}
-		pl.byPath[w.Path] = i
-		if err := pl.look(i); err != nil {
-			return nil, err
-		}
-		done.Count(1, sizeOf(pl.items[i].Now))
+	if err := pl.lookAtAll(); err != nil {
+		return nil, err
 	}
 	pl.moves = make(map[string]rollback.Move)
 	for _, mv := range opts.Moves {
@@ -142,26 +132,8 @@ func (pl *planner) plan(wants []Want, opts *Options) (*Plan, error) {
 			pl.there[now.ID] = true
 		}
 	}
-	pairs := pl.movedDirs()
-	for {
-		if err := pl.carry(pairs, opts.Loose); err != nil {
-			return nil, err
-		}
-		for i := range slices.Backward(pl.items) { // what is in a directory before it
-			if err := pl.judge(i); err != nil {
-				return nil, err
-			}
-		}
-		pl.block()
-		pl.keepSources()
-		pl.settleParents()
-		stays := len(pairs)
-		pairs = slices.DeleteFunc(pairs, func(p rollback.Move) bool {
-			return pl.items[pl.byPath[p.From]].Do != rollback.Delete || pl.items[pl.byPath[p.To]].Do != rollback.Restore
-		})
-		if len(pairs) == stays {
-			break
-		}
+	if err := pl.decide(opts); err != nil {
+		return nil, err
 	}
 	plan := &Plan{Items: pl.items}
 	for _, from := range slices.Sorted(maps.Keys(pl.moves)) {
@@ -172,6 +144,49 @@ func (pl *planner) plan(wants []Want, opts *Options) (*Plan, error) {
 		plan.Stop("something else is dirty, and then nothing is to be done")
 	}
 	return plan, pl.addMade(plan)
+}
+
+// lookAtAll sees what is at each path that is wanted.
+func (pl *planner) lookAtAll() error {
+	done := progress.Of(pl.ctx)
+	done.Begin(progress.Phase{Name: "comparing", Unit: "file", Items: int64(len(pl.wants))})
+	for i := range pl.wants {
+		w := &pl.wants[i]
+		if _, twice := pl.byPath[w.Path]; twice {
+			return fmt.Errorf("%q: wanted twice", w.Path)
+		}
+		pl.byPath[w.Path] = i
+		if err := pl.look(i); err != nil {
+			return err
+		}
+		done.Count(1, sizeOf(pl.items[i].Now))
+	}
+	return nil
+}
+
+// decide says what is to be done at each path. Where one side of a moved directory stays as it is, so
+// does the other: it begins again then, without it.
+func (pl *planner) decide(opts *Options) error {
+	for pairs := pl.movedDirs(); ; {
+		if err := pl.carry(pairs, opts.Loose); err != nil {
+			return err
+		}
+		for i := range slices.Backward(pl.items) { // what is in a directory before it
+			if err := pl.judge(i); err != nil {
+				return err
+			}
+		}
+		pl.block()
+		pl.keepSources()
+		pl.settleParents()
+		stays := len(pairs)
+		pairs = slices.DeleteFunc(pairs, func(p rollback.Move) bool {
+			return pl.items[pl.byPath[p.From]].Do != rollback.Delete || pl.items[pl.byPath[p.To]].Do != rollback.Restore
+		})
+		if len(pairs) == stays {
+			return nil
+		}
+	}
 }
 
 // addMade adds the directories that are made for what is put into them.
