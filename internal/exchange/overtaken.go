@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/remote"
 	"github.com/boocode/filestore/internal/remote/lines"
 )
@@ -34,8 +33,8 @@ func (p *Pusher) revive(ctx context.Context, t *Todo) error {
 	if !p.isDead(t.at) {
 		return nil
 	}
-	id := layout.RandomID()
-	*t.at = pushed{Worktree: t.Worktree, Session: t.Session, Line: id[:]}
+	*t.at = pushed{Worktree: t.Worktree, Session: t.Session}
+	t.at.begin(p.Repo.Ledger())
 	list, err := Pending(ctx, p.Store, p.state, []string{t.Session})
 	if err != nil {
 		return err
@@ -55,8 +54,7 @@ func (p *Pusher) overtaken(t *Todo) error {
 		t.at.skip(t.put)
 		return p.save()
 	}
-	id := layout.RandomID()
-	t.at.Line, t.at.Next, t.at.Hash = id[:], 0, nil
+	t.at.begin(p.Repo.Ledger())
 	return p.save()
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -278,6 +277,13 @@ func (at *pushed) note(pos lines.Position, e *lines.Entry) {
 	at.Recent = at.Recent[max(len(at.Recent)-maxRecent, 0):]
 }
 
+// begin gives a line that has no entry yet another name. By that of before a copy may have begun one that a prune
+// has removed, or is about to.
+func (at *pushed) begin(l *lines.Ledger) {
+	id := layout.RandomID()
+	at.Line, at.Next, at.Hash, at.Opened = id[:], 0, nil, l.Newest
+}
+
 // skip remembers that an entry is there.
 func (at *pushed) skip(pos lines.Position) {
 	at.Line, at.Next, at.Hash, at.Base = pos.Line[:], pos.Entry+1, pos.Hash[:], nil
@@ -363,9 +369,8 @@ func (p *Pusher) entry(ctx context.Context, t *Todo, live *cas.Live) (int, error
 		return 0, err
 	}
 	defer w.Close()
-	if t.at.Line == nil {
-		id := layout.RandomID()
-		t.at.Line = id[:]
+	if t.at.Line == nil || t.at.Next == 0 && !p.Repo.Ledger().Lives(lines.Line(t.at.Line), t.at.Opened) {
+		t.at.begin(p.Repo.Ledger())
 		if err := p.save(); err != nil { // packs are called by it: who is cut off finds those that are there
 			return 0, err
 		}
@@ -670,9 +675,8 @@ func (x *packing) end() error {
 
 // newLine has a session go on in a line of its own, behind an entry that both have.
 func (p *Pusher) newLine(t *Todo, behind *lines.Position) {
-	var id [16]byte
-	rand.Read(id[:]) // never fails (crypto/rand)
-	t.at.Line, t.at.Next, t.at.Hash, t.at.Base, t.at.Log = id[:], 0, nil, nil, logAt{}
+	t.at.begin(p.Repo.Ledger())
+	t.at.Base, t.at.Log = nil, logAt{}
 	if behind != nil {
 		t.at.Base = baseOf(behind)
 	}

@@ -149,7 +149,7 @@ type pushed struct {
 	// Entry of another line that this one goes on from, until it has an entry.
 	Base *base `json:"base,omitempty"`
 
-	Opened uint64  `json:"opened,omitempty"` // generation of the first entry
+	Opened uint64  `json:"opened,omitempty"` // generation of the first entry; of a line without one, when it was named
 	On     []hexID `json:"on,omitempty"`     // lines that it counts on
 }
 

@@ -116,10 +116,23 @@ func (r *Repo) Append(
 	key := entryKey(r.dir(session), line, n)
 	b := e.seal(r.ring(), key, prev)
 	at := Position{line, n, hashOf(b)}
+	// What is in a fold is no longer in the log: its number is taken all the same.
+	isTaken := func() error {
+		if n < r.Ledger().Kept[line].Folded() {
+			return fmt.Errorf("%s: %w", key, ErrRival)
+		}
+		return nil
+	}
+	if err := isTaken(); err != nil {
+		return at, err
+	}
 	if err := r.create(ctx, key, b); err != nil {
 		return at, err
 	}
-	return at, r.Heed(ctx, line, n, e.Generation)
+	if err := r.Heed(ctx, line, n, e.Generation); err != nil {
+		return at, err
+	}
+	return at, isTaken() // by what came meanwhile: perhaps this one
 }
 
 // Heed asks, behind a commit, whether somebody prunes: see docs/reference/format-remote.md §7. The error
