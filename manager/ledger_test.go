@@ -66,7 +66,7 @@ func TestLedger(t *testing.T) {
 	for i := range uint64(runs) {
 		t.Run(fmt.Sprint("seed=", first+i), func(t *testing.T) { holdLedger(t, first+i) })
 	}
-	for _, seed := range []uint64{1110643, 1130376, 1210055, 1320161, 1340272} { // once wrong
+	for _, seed := range []uint64{1110643, 1130376, 1210055, 1320161, 1340272, 1360202} { // once wrong
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) { holdLedger(t, seed) })
 	}
 }

@@ -374,10 +374,14 @@ func (x *restore) merge(ctx context.Context, a *aim, w *livedir.Want, it *rollba
 			return err
 		}
 	}
-	if mg.IsMerged {
-		if err := x.keep(ctx, w.Path, mg); err != nil {
-			return err
-		}
+	switch {
+	case mg.IsMerged:
+		err = x.keep(ctx, w.Path, mg)
+	case trees.IsFile(mg.Now) && trees.Same(mg.Now, it.Now):
+		err = x.keepFound(ctx, w.Path)
+	}
+	if err != nil {
+		return err
 	}
 	doubt := ""
 	switch {
@@ -448,6 +452,16 @@ func (x *restore) Rest(ctx context.Context, p *merging.Part, cuts []history.Cut)
 	rest := new(picked)
 	err := rest.pick(f, p.Cut.Turn, nil)
 	return rest.cuts, err
+}
+
+// keepFound puts what is at a path into the store, where merging has nothing to change: the record of
+// the restore has it, as of a path that is as it is wanted, and nobody may have looked since.
+func (x *restore) keepFound(ctx context.Context, p string) error {
+	if x.opts.Preview {
+		return nil
+	}
+	_, err := x.root.Entry(ctx, p, x.o.w)
+	return err
 }
 
 // keep puts what a path was merged to into the store, unless nothing is to be changed, and

@@ -243,3 +243,23 @@ func TestMergeMovedLine(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// What the user has written where nothing is left to take back is in the store when the restore is
+// recorded, which has the file as it is.
+func TestMergeOfNothingSaves(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	b.write("a", numbered(nil))
+	b.write("b", "b\n")
+	b.initialize(m)
+	b.turn(m, func() { b.write("a", numbered(map[int]string{1: "turn 0"})) })
+	b.turn(m, func() { b.write("a", numbered(map[int]string{1: "turn 0", 5: "turn 1"})) })
+	b.write("a", numbered(map[int]string{1: "user", 5: "turn 1"}))
+	b.revert(m, "0", "1")
+	b.expectFiles(files{"a": numbered(map[int]string{1: "user"}), "b": "b\n"})
+	b.turn(m, func() { b.write("b", "turn 2\n") })
+	b.write("a", numbered(map[int]string{1: "user", 8: "more"}))
+	b.revert(m, "1", "2")
+	b.expectFiles(files{"a": numbered(map[int]string{1: "user", 8: "more"}), "b": "b\n"})
+	b.check(m.store)
+}

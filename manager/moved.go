@@ -525,6 +525,9 @@ func (mv *mover) merged(p string, disk *tree.Entry, steps []merging.Step) (*merg
 		return mg, mv.x.keep(mv.ctx, p, mg)
 	default:
 		mv.x.addMerged(mg.Now.ID, p, 0)
+		if trees.Same(mg.Now, disk) {
+			return mg, mv.x.keepFound(mv.ctx, p)
+		}
 	}
 	return mg, nil
 }
