@@ -44,12 +44,20 @@ func readSiblings(storeRoot string) (marks siblings) {
 
 func (s *siblings) write(storeRoot string) error {
 	b, err := json.Marshal(s)
-	name := filepath.Join(storeRoot, siblingsName)
-	if err == nil {
-		err = os.WriteFile(name+".new", b, 0o600)
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		err = os.Rename(name+".new", name)
+	// Others may write there: no name that they know is one into which to write.
+	f, err := os.CreateTemp(storeRoot, siblingsName+".new-")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), filepath.Join(storeRoot, siblingsName))
+	}
+	if err != nil {
+		os.Remove(f.Name())
 	}
 	return err
 }

@@ -56,3 +56,27 @@ func TestSiblingsInTurn(t *testing.T) {
 		t.Errorf("second look: %d marks", len(second.Gone))
 	}
 }
+
+// TestSiblingsLink has others have put a link where what is remembered is written, or will be: no file to which it leads
+// is changed.
+func TestSiblingsLink(t *testing.T) {
+	stores, precious := t.TempDir(), filepath.Join(t.TempDir(), "precious")
+	if err := os.WriteFile(precious, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{siblingsName, siblingsName + ".new"} {
+		if err := os.Symlink(precious, filepath.Join(stores, name)); err != nil {
+			t.Skip("SKIPPED: no links here:", err)
+		}
+	}
+	marks := siblings{Next: "a", Gone: map[string]time.Time{}}
+	if err := marks.write(stores); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(precious); err != nil || string(b) != "precious" {
+		t.Errorf("the file that a link leads to has %q, %v", b, err)
+	}
+	if got := readSiblings(stores); got.Next != "a" {
+		t.Errorf("what was written is not read: %v", got)
+	}
+}
