@@ -66,7 +66,7 @@ func TestLedger(t *testing.T) {
 	for i := range uint64(runs) {
 		t.Run(fmt.Sprint("seed=", first+i), func(t *testing.T) { holdLedger(t, first+i) })
 	}
-	for _, seed := range []uint64{1110643, 1130376, 1210055, 1320161, 1340272, 1360202} { // once wrong
+	for _, seed := range []uint64{1110643, 1130376, 1210055, 1320161, 1340272, 1360202, 1361145} { // once wrong
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) { holdLedger(t, seed) })
 	}
 }
@@ -799,7 +799,9 @@ func (l *ledger) takeBackAtRandom() {
 		}
 	}
 	for line, p := range is.but(was) {
-		if _, may := of.went[line]; !may {
+		// A newer turn that goes may have overwritten it, and its own turn is in conflict.
+		isLeft := line[0] == 't' && slices.ContainsFunc(r.Conflicts, func(c Conflict) bool { return c.Path == p })
+		if _, may := of.went[line]; !may && !isLeft {
 			l.wrong("the line %s of %s has come, which restore %d has not taken: %+v", line, p, seq, r)
 		}
 	}
