@@ -167,19 +167,7 @@ func (x *restore) recut(ctx context.Context, a *aim, at *record, j standing.Step
 			continue
 		}
 		seen[c.Turn] = true
-		r, err := x.m.records.Record(ctx, c.Turn)
-		if err != nil {
-			return nil, err
-		}
-		sc := standing.StepChange{By: r}
-		if sc.Change, err = a.standings.At(ctx, r, p); err != nil {
-			return nil, err
-		}
-		if sc.Change == nil {
-			return nil, merging.ErrCut
-		}
-		a.isAbout(r)
-		list, err := x.stepsOf(ctx, sc, cuts, true, true)
+		list, err := x.cutSteps(ctx, a, c.Turn, p, cuts)
 		if err == nil && isRest { // its windows have steps of their own
 			var windows []merging.Step
 			windows, err = x.m.windowsOf(ctx, rest.By, rest.Change)
@@ -194,4 +182,22 @@ func (x *restore) recut(ctx context.Context, a *aim, at *record, j standing.Step
 		slices.Reverse(steps)
 	}
 	return steps, nil
+}
+
+// cutSteps returns the steps of a turn at a path that was cut there.
+func (x *restore) cutSteps(ctx context.Context, a *aim, turn uint64, path string, cuts pathCuts) (
+	steps []merging.Step, err error) {
+	r, err := x.m.records.Record(ctx, turn)
+	if err != nil {
+		return nil, err
+	}
+	sc := standing.StepChange{By: r}
+	if sc.Change, err = a.standings.At(ctx, r, path); err != nil {
+		return nil, err
+	}
+	if sc.Change == nil {
+		return nil, merging.ErrCut
+	}
+	a.isAbout(r)
+	return x.stepsOf(ctx, sc, cuts, true, true)
 }

@@ -107,22 +107,7 @@ func countsOf(plan *livedir.Plan) (n [3]int) {
 func (x *restore) note(d *history.Facts, plan *livedir.Plan) {
 	g := &x.goes
 	d.From, d.Prev, d.With, d.Without = g.from, g.to, slices.Clone(g.with), slices.Clone(g.without)
-	left := make(map[string]bool)
-	for _, p := range x.untouched {
-		left[p] = true
-	}
-	done, skipped, stays := make(map[string]bool), make(map[string]bool), x.leftBy(plan)
-	for _, it := range plan.Items {
-		switch {
-		case stays[it.Path], it.IsPart():
-			left[it.Path], skipped[it.Path] = true, true
-		case it.Parent, x.undoes != nil && (it.Do == livedir.Nothing || it.Merged) &&
-			(left[it.Path] || g.apart[it.Path] != nil):
-		default:
-			done[it.Path] = true
-			delete(left, it.Path)
-		}
-	}
+	left, skipped, done := x.outcome(plan)
 	for _, p := range slices.Sorted(maps.Keys(g.cuts)) {
 		if !left[p] {
 			d.Cuts = append(d.Cuts, g.cuts[p]...)
@@ -166,6 +151,28 @@ func (x *restore) note(d *history.Facts, plan *livedir.Plan) {
 			d.Depth = max(0, g.depth-len(numbersOf(g.back, d.Without)))
 		}
 	}
+}
+
+// outcome returns the paths that a plan leaves where they stood, those of them that it would have
+// changed, and those that it brings to where the restore goes.
+func (x *restore) outcome(plan *livedir.Plan) (left, skipped, done map[string]bool) {
+	left, skipped, done = make(map[string]bool), make(map[string]bool), make(map[string]bool)
+	for _, p := range x.untouched {
+		left[p] = true
+	}
+	stays := x.leftBy(plan)
+	for _, it := range plan.Items {
+		switch {
+		case stays[it.Path], it.IsPart():
+			left[it.Path], skipped[it.Path] = true, true
+		case it.Parent, x.undoes != nil && (it.Do == livedir.Nothing || it.Merged) &&
+			(left[it.Path] || x.goes.apart[it.Path] != nil):
+		default:
+			done[it.Path] = true
+			delete(left, it.Path)
+		}
+	}
+	return left, skipped, done
 }
 
 // noteParted notes where the paths stand at which not all was done that was to be.

@@ -114,21 +114,7 @@ func (m *FileSnapshotManager) hunks(ctx context.Context, r *HunkRange) (list *Hu
 	if err != nil {
 		return nil, err
 	}
-	var lines *hunkLines
-	var files []hunkedFile
-	if r.Lines != nil {
-		lines, files, err = m.hunkedByLines(ctx, r)
-	} else {
-		files, err = m.hunkedFiles(ctx, r)
-	}
-	if err != nil {
-		return nil, err
-	}
-	keeps, err := m.matcher(r.Paths, func(rel string) (bool, error) {
-		return slices.ContainsFunc(files, func(f hunkedFile) bool {
-			return f.path == rel || strings.HasPrefix(f.path, rel+"/")
-		}), nil
-	})
+	lines, files, keeps, err := m.toHunk(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -171,6 +157,25 @@ func (m *FileSnapshotManager) hunks(ctx context.Context, r *HunkRange) (list *Hu
 		list.Left = lines.rest()
 	}
 	return list, nil
+}
+
+// toHunk returns the files of which hunks are asked for, by lines or not, and which of them r.Paths has.
+func (m *FileSnapshotManager) toHunk(ctx context.Context, r *HunkRange) (lines *hunkLines, files []hunkedFile,
+	keeps func(path string) bool, err error) {
+	if r.Lines != nil {
+		lines, files, err = m.hunkedByLines(ctx, r)
+	} else {
+		files, err = m.hunkedFiles(ctx, r)
+	}
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	keeps, err = m.matcher(r.Paths, func(rel string) (bool, error) {
+		return slices.ContainsFunc(files, func(f hunkedFile) bool {
+			return f.path == rel || strings.HasPrefix(f.path, rel+"/")
+		}), nil
+	})
+	return lines, files, keeps, err
 }
 
 // maxHunkText is how much text an answer has, in bytes, unless a single hunk has more.

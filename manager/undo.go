@@ -69,11 +69,7 @@ func (x *restore) takeBackNext(ctx context.Context, past bool) error {
 	var passed []uint64
 	held := make(map[string]bool) // paths of those that were passed over
 	for list := *from; list.First() != 0; {
-		r, err := x.m.records.Record(ctx, list.First())
-		if err == nil && r.Pruned {
-			err = fmt.Errorf("the restore of %s: the snapshot of what was there before it %w",
-				r.Time.Local().Format(time.DateTime), store.ErrPruned)
-		}
+		r, err := x.m.wholeRestore(ctx, list.First())
 		if err != nil {
 			return err
 		}
@@ -110,6 +106,17 @@ func (x *restore) takeBackNext(ctx context.Context, past bool) error {
 		return passedError(x.result.Passed)
 	}
 	return nothing
+}
+
+// wholeRestore returns the record of a restore that can be taken back: what was there before it is
+// not pruned.
+func (m *FileSnapshotManager) wholeRestore(ctx context.Context, seq uint64) (*record, error) {
+	r, err := m.records.Record(ctx, seq)
+	if err == nil && r.Pruned {
+		err = fmt.Errorf("the restore of %s: the snapshot of what was there before it %w",
+			r.Time.Local().Format(time.DateTime), store.ErrPruned)
+	}
+	return r, err
 }
 
 func takenBack(s *store.Snapshot) TakenBack {
