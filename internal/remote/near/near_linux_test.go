@@ -68,8 +68,10 @@ func TestUsers(t *testing.T) {
 			t.Errorf("told: %q", x.told)
 		}
 		full := open(t, dir, packSize) // all of which pack 1 takes, which is the first one's
-		if full.get(t, 3) || full.get(t, 3) || full.get(t, 4) {
-			t.Error("a pack is here for which there was no room")
+		for _, i := range []int{3, 3, 4} {
+			if full.get(t, i) {
+				t.Errorf("pack %d is here, for which there was no room", i)
+			}
 		}
 		if len(full.told) != 1 || !strings.Contains(full.told[0], "takes its room; nothing more is kept there") {
 			t.Errorf("told: %q", full.told)
