@@ -57,8 +57,8 @@ func TestSiblingsInTurn(t *testing.T) {
 	}
 }
 
-// TestSiblingsLink has others have put a link where what is remembered is written, or will be: no
-// file to which it leads is changed.
+// TestSiblingsLink has others have put a link where what is remembered is written, or will be: no file to which it
+// leads is changed.
 func TestSiblingsLink(t *testing.T) {
 	stores, precious := t.TempDir(), filepath.Join(t.TempDir(), "precious")
 	if err := os.WriteFile(precious, []byte("precious"), 0o600); err != nil {
