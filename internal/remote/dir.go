@@ -205,12 +205,15 @@ func (d *Dir) Get(ctx context.Context, key string, off, n int64) ([]byte, error)
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.Open(name)
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe is not waited for
 	if err != nil {
 		return nil, said("get", key, err)
 	}
 	defer f.Close()
 	st, err := f.Stat()
+	if err == nil {
+		err = isObject(st)
+	}
 	if err != nil {
 		return nil, said("get", key, err)
 	}
@@ -229,6 +232,14 @@ func (d *Dir) Get(ctx context.Context, key string, off, n int64) ([]byte, error)
 	return b, nil
 }
 
+// isObject refuses what others who may write into the directory have put in an object's place.
+func isObject(st fs.FileInfo) error {
+	if !st.Mode().IsRegular() {
+		return fmt.Errorf("%w: %s is not a regular file", ErrRefused, st.Name())
+	}
+	return nil
+}
+
 // Stat implements [Backend].
 func (d *Dir) Stat(ctx context.Context, key string) (int64, error) {
 	if err := context.Cause(ctx); err != nil {
@@ -239,6 +250,9 @@ func (d *Dir) Stat(ctx context.Context, key string) (int64, error) {
 		return 0, err
 	}
 	st, err := os.Stat(name)
+	if err == nil {
+		err = isObject(st)
+	}
 	if err != nil {
 		return 0, said("stat", key, err)
 	}
