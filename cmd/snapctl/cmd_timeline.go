@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"time"
 
@@ -64,7 +63,7 @@ func (a *app) timeline(ctx context.Context, f *timelineFlags) error {
 		return err
 	}
 	defer e.Close()
-	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", f.port))
+	l, err := listenTCP(fmt.Sprintf("127.0.0.1:%d", f.port))
 	if err != nil {
 		return err
 	}

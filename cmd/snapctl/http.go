@@ -152,7 +152,7 @@ func (s *httpServer) open(ctx context.Context, a *app, e *manager.Engine, storeD
 	if err != nil {
 		return err
 	}
-	if s.listener, err = net.Listen("tcp", f.addr); err != nil {
+	if s.listener, err = listenTCP(f.addr); err != nil {
 		return err
 	}
 	s.close = append(s.close, func() error {
