@@ -97,10 +97,10 @@ func (m door) UseRemote(ctx context.Context, rev string) (bool, error) {
 	return true, nil
 }
 
-func (m door) Elsewhere(ctx context.Context, session string) ([]*store.Snapshot, error) {
+func (m door) Elsewhere(ctx context.Context, sessions []string) ([]*store.Snapshot, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.othersOf(ctx, session)
+	return m.othersOf(ctx, sessions)
 }
 
 func (m door) LogSession() string {

@@ -194,39 +194,44 @@ func (m *FileSnapshotManager) newestOf(ctx context.Context, r *record) (*record,
 	return history.Read(s)
 }
 
-// othersOf returns the newest records of lines on which others go on with a session, of which
-// something is not on the session's line here.
-func (m *FileSnapshotManager) othersOf(ctx context.Context, session string) (list []*store.Snapshot, err error) {
-	l := m.readingOf(m.project.Worktree, session).byRecords()
-	here, err := l.tip(ctx)
-	if err != nil {
-		return nil, err
-	}
+// othersOf returns the newest records of lines on which others go on with one of some sessions, of
+// which something is not on the session's line here.
+func (m *FileSnapshotManager) othersOf(ctx context.Context, sessions []string) (list []*store.Snapshot, err error) {
 	for s, err := range m.store.Sessions(ctx) {
 		if err != nil {
 			return nil, err
 		}
-		if s.Session != session || s.Worktree == m.project.Worktree || len(s.Origin) == 0 || s.Pruned {
+		if s.Worktree == m.project.Worktree || len(s.Origin) == 0 || s.Pruned || !slices.Contains(sessions, s.Session) {
 			continue
 		}
-		r, err := history.Read(s)
-		if err != nil {
+		if goesOn, err := m.goesOn(ctx, s); err != nil {
 			return nil, err
+		} else if goesOn {
+			list = append(list, s)
 		}
-		at, err := l.Records.StepAt(ctx, r.Position(), r.Session)
-		if err != nil {
-			return nil, err
-		}
-		if turn, err := l.LastTurn(ctx, at); err != nil {
-			return nil, err
-		} else if here != nil && turn != nil {
-			if is, err := l.IsOn(ctx, here, turn); err != nil {
-				return nil, err
-			} else if is || here.Seq == at.Seq {
-				continue
-			}
-		}
-		list = append(list, s)
 	}
 	return list, nil
+}
+
+// goesOn reports whether a line of others has something that is not on the line of its session here.
+func (m *FileSnapshotManager) goesOn(ctx context.Context, s *store.Snapshot) (bool, error) {
+	l := m.readingOf(m.project.Worktree, s.Session).byRecords()
+	here, err := l.tip(ctx)
+	if err != nil {
+		return false, err
+	}
+	r, err := history.Read(s)
+	if err != nil {
+		return false, err
+	}
+	at, err := l.Records.StepAt(ctx, r.Position(), r.Session)
+	if err != nil {
+		return false, err
+	}
+	turn, err := l.LastTurn(ctx, at)
+	if err != nil || here == nil || turn == nil {
+		return true, err
+	}
+	is, err := l.IsOn(ctx, here, turn)
+	return !is && here.Seq != at.Seq, err
 }

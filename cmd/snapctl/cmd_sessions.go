@@ -112,18 +112,17 @@ func (a *app) sessions(ctx context.Context, p *place, all bool, remote string) e
 
 // noteElsewhere says with which of some sessions others go on, too.
 func (p *place) noteElsewhere(ctx context.Context, list []manager.SessionInfo) error {
-	for _, s := range list {
-		others, err := inside.Of(p.m).Elsewhere(ctx, s.Session)
-		if err != nil {
-			return err
-		}
-		for _, o := range others {
-			remote, path, _ := strings.Cut(o.Root, ":")
-			p.app.note("session %s goes on elsewhere, too, in %s: 'snapctl log %s:%s' lists it, "+
-				"'snapctl diff %[3]s:%[4]s @' compares", s.Session, words.Quote(path), remote, s.Session)
-		}
+	sessions := make([]string, len(list))
+	for i, s := range list {
+		sessions[i] = s.Session
 	}
-	return nil
+	others, err := inside.Of(p.m).Elsewhere(ctx, sessions)
+	for _, o := range others {
+		remote, path, _ := strings.Cut(o.Root, ":")
+		p.app.note("session %s goes on elsewhere, too, in %s: 'snapctl log %s:%s' lists it, "+
+			"'snapctl diff %[3]s:%[4]s @' compares", o.Session, words.Quote(path), remote, o.Session)
+	}
+	return err
 }
 
 func (a *app) printSession(s *manager.SessionInfo, all bool) error {

@@ -50,9 +50,9 @@ type Door interface {
 	// REMOTE:SESSION and a remote is called so. Errors are those of Resolve.
 	UseRemote(ctx context.Context, rev string) (bool, error)
 
-	// Elsewhere returns the newest records of lines on which others go on with a session, of
-	// which something is not on the session's line here.
-	Elsewhere(ctx context.Context, session string) ([]*store.Snapshot, error)
+	// Elsewhere returns the newest records of lines on which others go on with one of some
+	// sessions, of which something is not on the session's line here.
+	Elsewhere(ctx context.Context, sessions []string) ([]*store.Snapshot, error)
 
 	// LogSession returns the session that Options.SessionFile is the log of; "" before
 	// the log was read.
