@@ -1892,6 +1892,22 @@ var stories = []story{
 			st.want("p", "0000")
 			st.wantAnswer("ok")
 		}},
+	{name: "expected where nothing was written", real: true,
+		why: "a restore has looked at each path that it moves, also where it writes nothing",
+		tell: func(st *storyTeller, _ int) {
+			st.turn("s", func() { st.line("p", 1, "A"); st.put("q", storyText("Q")) })
+			st.turn("s", func() { st.line("p", 1, "0") })
+			st.restore("s", "start")
+			st.want("p", "0000", "q", "-")
+			st.line("p", 1, "u")
+			st.turn("s", func() { st.line("p", 1, "B") })
+			st.undo("s")
+			st.want("p", "B000", "q", "Q")
+			st.wantAnswer("ok")
+			st.restore("s", "start", func(q *ruleRequest) { q.exact, q.policy = true, "abort" })
+			st.want("p", "0000", "q", "-")
+			st.wantAnswer("ok")
+		}},
 	{name: "cut before it went", why: "what was cut of a turn that went since does not go again when that comes",
 		real: true, merge: true, ways: 2, tell: func(st *storyTeller, way int) {
 			st.turn("s", func() { st.line("p", 3, "A") })

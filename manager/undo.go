@@ -505,8 +505,9 @@ func (u *undone) standApart(s *standing.Paths, paths []string, back, forth map[s
 }
 
 // knownApart finds out at which of the paths that stand apart what is there is expected: what
-// was there before the restore, and after it, and is now, was. The restore has not looked at
-// a path that it did not write to: so what has come since has to have found that, too.
+// was there before the restore, and after it, and is now, was. An undo, or a redo, has not looked
+// at a path that it did not write to: so what has come since it has to have found that, too. Every
+// other restore has looked at each path that it moved.
 func (u *undone) knownApart(s *standing.Paths, came map[string][]standing.StepChange) error {
 	x, ctx := u.x, u.ctx
 	if len(x.goes.apart) == 0 {
@@ -533,7 +534,7 @@ func (u *undone) knownApart(s *standing.Paths, came map[string][]standing.StepCh
 			if err != nil || !trees.Same(e, want) {
 				return err
 			}
-			if c.at == u.to && len(came[p]) > 0 && !trees.Same(came[p][0].Change.Old, want) {
+			if c.at == u.to && u.Facts.Undoes != 0 && len(came[p]) > 0 && !trees.Same(came[p][0].Change.Old, want) {
 				found, err := trees.EntryAt(ws.ctx, ws.g, u.Base.Tree, p)
 				if err != nil || trees.Same(found, e) { // it wrote nothing
 					return err
