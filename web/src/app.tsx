@@ -240,39 +240,54 @@ type Node = { dir: string; depth: number; count: number; name: string } | { file
 
 const letters: Record<string, string> = { renamed: 'R', added: 'A', modified: 'M', deleted: 'D', retyped: 'T', captured: 'C', uncaptured: 'U' }
 
+const dirOf = (path: string) => path.slice(0, Math.max(0, path.lastIndexOf('/')))
+
 let treeOf: [FileChange[], Set<string>, Node[]] | undefined
 // tree returns the files of the turn below their directories; directories with one way down are one.
 function tree(): Node[] {
   if (treeOf && treeOf[0] === S.files.list && treeOf[1] === S.folded) return treeOf[2]
-  const counts = new Map<string, number>(), subs = new Map<string, Set<string>>()
   const files = S.files.list.filter((f, i, all) => i === 0 || all[i - 1].path !== f.path)
+  // Of thousands of files most are in the directory of the one before: only what is in a directory itself is counted by file.
+  const own = new Map<string, number>(), counts = new Map<string, number>(), subs = new Map<string, Set<string>>()
   for (const f of files) {
-    const parts = f.path.split('/')
-    for (let i = parts.length - 1, dir; i >= 0; i--) {
-      dir = parts.slice(0, i).join('/')
-      counts.set(dir, (counts.get(dir) ?? 0) + 1)
-      if (!subs.has(dir)) subs.set(dir, new Set())
-      subs.get(dir)!.add(parts[i] + (i < parts.length - 1 ? '/' : ''))
+    const dir = dirOf(f.path)
+    own.set(dir, (own.get(dir) ?? 0) + 1)
+  }
+  for (const [inner, n] of own) {
+    for (let dir = inner; ; dir = dirOf(dir)) {
+      counts.set(dir, (counts.get(dir) ?? 0) + n)
+      if (dir === '') break
+      const up = dirOf(dir)
+      if (!subs.has(up)) subs.set(up, new Set())
+      subs.get(up)!.add(dir)
     }
   }
   const nodes: Node[] = []
   const shown = new Map<string, number>([['', 0]]) // directories that have a row, or none of their own, and the depth below
-  const hidden = (dir: string): boolean => dir !== '' && (S.folded.has(dir) || hidden(dir.slice(0, Math.max(0, dir.lastIndexOf('/')))))
+  const hidden = (dir: string): boolean => dir !== '' && (S.folded.has(dir) || hidden(dirOf(dir)))
+  let before: string | undefined, depth = 0, isHidden = false
   for (const f of files) {
-    const parts = f.path.split('/')
-    let depth = 0, begin = 0
-    for (let i = 1; i < parts.length; i++) {
-      const dir = parts.slice(0, i).join('/')
-      const known = shown.get(dir)
-      if (known !== undefined) { depth = known; begin = i; continue }
-      const only = subs.get(dir)!
-      if (only.size === 1 && [...only][0].endsWith('/')) continue // it is one with what is in it
-      const up = parts.slice(0, begin).join('/')
-      if (!hidden(up)) nodes.push({ dir, depth, count: counts.get(dir)!, name: parts.slice(begin, i).join('/') })
-      shown.set(dir, ++depth)
-      begin = i
+    const inner = dirOf(f.path)
+    if (inner !== before) {
+      before = inner
+      isHidden = hidden(inner)
+      depth = 0
+      let last = '' // of the directories around it that have a row
+      for (let end = inner.indexOf('/'); inner !== ''; end = inner.indexOf('/', end + 1)) {
+        const dir = end < 0 ? inner : inner.slice(0, end)
+        const known = shown.get(dir)
+        if (known !== undefined) {
+          depth = known
+          last = dir
+        } else if (own.has(dir) || subs.get(dir)!.size > 1) { // else it is one with what is in it
+          if (!hidden(last)) nodes.push({ dir, depth, count: counts.get(dir)!, name: last ? dir.slice(last.length + 1) : dir })
+          shown.set(dir, ++depth)
+          last = dir
+        }
+        if (end < 0) break
+      }
     }
-    if (!hidden(parts.slice(0, -1).join('/'))) nodes.push({ file: f, depth, name: parts.slice(begin).join('/') })
+    if (!isHidden) nodes.push({ file: f, depth, name: f.path.slice(f.path.lastIndexOf('/') + 1) })
   }
   treeOf = [S.files.list, S.folded, nodes]
   return nodes
