@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -103,6 +104,27 @@ func TestNatural(t *testing.T) {
 			}
 		}
 		c.check(t, price{refreshes: 9, locks: 12, syncs: 7})
+	})
+	t.Run("sessions that go on elsewhere", func(t *testing.T) {
+		b, disk := naturalBench(t)
+		var c meter
+		m, err := openOn(t, b.dir, vfstest.WithFault(disk, &vfstest.Fault{At: -1, Trace: c.trace}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sessions []string
+		for i := range 12 {
+			sessions = append(sessions, fmt.Sprint("s", i))
+			b.write("f3", sessions[i])
+			if err := errors.Join((door{m}).UseSession(sessions[i]), second(m.Snapshot(t.Context(), nil))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c = meter{}
+		if _, err := (door{m}).Elsewhere(t.Context(), sessions); err != nil {
+			t.Fatal(err)
+		}
+		c.check(t, price{refreshes: 1}) // however many they are
 	})
 	t.Run("turn of pi", func(t *testing.T) {
 		b, disk := naturalBench(t)
