@@ -73,79 +73,71 @@ func (a *app) remoteKeyListCommand() *cobra.Command {
 	}
 }
 
-func (a *app) remoteKeyAddCommand() *cobra.Command {
+// changeKeys is a command that changes who can read a remote, by those whom --recipient names.
+func (a *app) changeKeys(use, short, recipient string,
+	change func(ctx context.Context, k *remoteKeys, given identity.Recipients) error) *cobra.Command {
 	var texts []string
 	c := &cobra.Command{
-		Use:   "add [NAME]",
-		Short: "Have others read a remote, what is there and what comes",
+		Use:   use,
+		Short: short,
 		Args:  args(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			given, err := recipientsTyped(cmd, texts)
 			if err != nil {
 				return err
 			}
-			return a.withKeys(cmd.Context(), args, func(k *remoteKeys) error {
-				var all identity.Recipients
-				err := k.repo.Admit(cmd.Context(), func(readers []string) (*lines.Circle, error) {
-					if all, err = k.noted(readers); err != nil {
-						return nil, err
-					}
-					for _, g := range given {
-						if slices.ContainsFunc(all, g.IsSame) {
-							return nil, refuse("'snapctl remote key list' lists all", "%s can read %s already",
-								words.Quote(g.Text), k.config.Name)
-						}
-						all = append(all, g)
-					}
-					return circleOf(all), nil
-				})
-				if err != nil {
-					return remoteError(k.config.Name, err)
-				}
-				if a.flags.json {
-					return a.printJSON(&remoteKeyAnswer{Recipients: len(all)})
-				}
-				a.note("%s is encrypted for %s now, who can read it from its first turn on", k.config.Name,
-					words.Count(len(all), "recipient"))
-				return nil
-			})
+			return a.withKeys(cmd.Context(), args, func(k *remoteKeys) error { return change(cmd.Context(), k, given) })
 		},
 	}
-	c.Flags().StringArrayVar(&texts, "recipient", nil, "let `KEY` read it, age1… or a public key of SSH")
+	c.Flags().StringArrayVar(&texts, "recipient", nil, recipient)
 	return c
 }
 
-func (a *app) remoteKeyDropCommand() *cobra.Command {
-	var texts []string
-	c := &cobra.Command{
-		Use:   "drop [NAME]",
-		Short: "Have others not read what comes into a remote",
-		Args:  args(0, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			given, err := recipientsTyped(cmd, texts)
-			if err != nil {
-				return err
+func (a *app) remoteKeyAddCommand() *cobra.Command {
+	return a.changeKeys("add [NAME]", "Have others read a remote, what is there and what comes", "let `KEY` read it, age1… or a public key of SSH", func(ctx context.Context, k *remoteKeys, given identity.Recipients) error {
+		var all identity.Recipients
+		err := k.repo.Admit(ctx, func(readers []string) (_ *lines.Circle, err error) {
+			if all, err = k.noted(readers); err != nil {
+				return nil, err
 			}
-			return a.withKeys(cmd.Context(), args, func(k *remoteKeys) error {
-				return k.rotate(cmd.Context(), func(readers []string) (identity.Recipients, error) {
-					all, err := k.noted(readers)
-					if err != nil {
-						return nil, err
-					}
-					for _, g := range given {
-						n := len(all)
-						if all = slices.DeleteFunc(all, g.IsSame); len(all) == n {
-							return nil, refuse("'snapctl remote key list' lists all", "%s is not one who can read %s",
-								words.Quote(g.Text), k.config.Name)
-						}
-					}
-					return all, nil
-				})
-			})
-		},
-	}
-	c.Flags().StringArrayVar(&texts, "recipient", nil, "take `KEY` out, age1… or a public key of SSH")
-	return c
+			for _, g := range given {
+				if slices.ContainsFunc(all, g.IsSame) {
+					return nil, refuse("'snapctl remote key list' lists all", "%s can read %s already",
+						words.Quote(g.Text), k.config.Name)
+				}
+				all = append(all, g)
+			}
+			return circleOf(all), nil
+		})
+		if err != nil {
+			return remoteError(k.config.Name, err)
+		}
+		if a.flags.json {
+			return a.printJSON(&remoteKeyAnswer{Recipients: len(all)})
+		}
+		a.note("%s is encrypted for %s now, who can read it from its first turn on", k.config.Name,
+			words.Count(len(all), "recipient"))
+		return nil
+	})
+}
+
+func (a *app) remoteKeyDropCommand() *cobra.Command {
+	return a.changeKeys("drop [NAME]", "Have others not read what comes into a remote", "take `KEY` out, age1… or a public key of SSH", func(ctx context.Context, k *remoteKeys, given identity.Recipients) error {
+		return k.rotate(ctx, func(readers []string) (identity.Recipients, error) {
+			all, err := k.noted(readers)
+			if err != nil {
+				return nil, err
+			}
+			for _, g := range given {
+				n := len(all)
+				if all = slices.DeleteFunc(all, g.IsSame); len(all) == n {
+					return nil, refuse("'snapctl remote key list' lists all", "%s is not one who can read %s",
+						words.Quote(g.Text), k.config.Name)
+				}
+			}
+			return all, nil
+		})
+	})
 }
 
 // recipientsTyped reads the public keys that a command must have.
