@@ -83,15 +83,11 @@ func (m door) UseRemote(ctx context.Context, rev string) (bool, error) {
 	if !ok || r.rest != "" {
 		return false, nil
 	}
-	tips, err := m.tipsOf(ctx, r.remote, r.session)
-	if err != nil || tips == nil {
+	t, err := m.tipAt(ctx, r, rev)
+	if err != nil || t.Point == nil {
 		return false, err
 	}
-	p, err := m.elsewhere(ctx, rev) // it says so if there are several
-	if err != nil {
-		return true, err
-	}
-	o := m.readingOf(p.Snapshot.Worktree, r.session)
+	o := t.reader
 	m.forget()
 	m.opts, m.project, m.records, m.given, m.file = o.opts, o.project, o.records, nil, nil
 	return true, nil

@@ -33,68 +33,90 @@ func parseRemoteRev(rev string) (r remoteRev, ok bool) {
 	return r, session.ValidID(r.session)
 }
 
+// A tip is a point of a line on which a session goes on, and a manager that reads that line.
+type tip struct {
+	*Point
+	reader *FileSnapshotManager
+}
+
 // elsewhere returns the point that a revision of a remote stands for, nil if it is none.
 func (m *FileSnapshotManager) elsewhere(ctx context.Context, rev string) (*Point, error) {
 	r, ok := parseRemoteRev(rev)
 	if !ok {
 		return nil, nil
 	}
-	tips, err := m.tipsOf(ctx, r.remote, r.session)
-	if err != nil || tips == nil {
-		return nil, err
+	t, err := m.tipAt(ctx, r, rev)
+	return t.Point, err
+}
+
+// tipAt returns what a revision of a remote stands for, nothing if no remote is called so.
+func (m *FileSnapshotManager) tipAt(ctx context.Context, r remoteRev, rev string) (tip, error) {
+	readers, err := m.readersOf(ctx, r.remote, r.session)
+	if err != nil || readers == nil {
+		return tip{}, err
 	}
 	name := "@" + r.rest
 	if digits := r.rest; digits != "" && strings.Trim(digits, "0123456789") == "" {
 		name = "turn:" + digits
 	}
 	if _, isGeneration := generations(name); !isGeneration && !strings.HasPrefix(name, "turn:") {
-		return nil, fmt.Errorf("revision %q: %w: behind @ comes the number of a turn, or ~N", rev, ErrUnknown)
+		return tip{}, fmt.Errorf("revision %q: %w: behind @ comes the number of a turn, or ~N", rev, ErrUnknown)
 	}
-	var found []*Point
+	var found []tip
 	var unknown error
-	for _, o := range tips {
+	for _, o := range readers {
 		p, err := o.findName(ctx, name)
 		if errors.Is(err, ErrUnknown) {
 			unknown = cmp.Or(unknown, err)
 			continue
 		}
 		if err != nil {
-			return nil, err
+			return tip{}, err
 		}
 		if p.n > 0 {
 			p = p.moment()
 		}
-		isSame := func(q *Point) bool {
-			return q.Snapshot != nil && p.Snapshot != nil && q.Snapshot.Seq == p.Snapshot.Seq
-		}
-		if !slices.ContainsFunc(found, isSame) {
-			found = append(found, p)
-		}
+		found = addTip(found, tip{p, o})
 	}
 	if len(found) > 1 && r.rest == "" {
 		if found, err = m.furthest(ctx, found); err != nil {
-			return nil, err
+			return tip{}, err
 		}
 	}
 	switch {
 	case len(found) == 0:
-		return nil, fmt.Errorf("revision %q: %w", rev, cmp.Or(unknown, ErrUnknown))
+		return tip{}, fmt.Errorf("revision %q: %w", rev, cmp.Or(unknown, ErrUnknown))
 	case len(found) > 1:
 		var names []string
-		for _, p := range found {
-			names = append(names, p.State.Tree.Short()+" of "+words.Quote(p.Snapshot.Root))
+		for _, t := range found {
+			names = append(names, t.State.Tree.Short()+" of "+words.Quote(t.Snapshot.Root))
 		}
-		return nil, fmt.Errorf("revision %q: %w: several machines go on with it: %s", rev, ErrAmbiguous,
+		return tip{}, fmt.Errorf("revision %q: %w: several machines go on with it: %s", rev, ErrAmbiguous,
 			strings.Join(names, ", "))
 	}
 	return found[0], nil
 }
 
-// tipsOf returns, for each line of a session that others have put into a remote, a manager
+// addTip adds a tip to a list. Of those at one snapshot it keeps that on whose line the newest turn
+// is, which changed nothing.
+func addTip(list []tip, t tip) []tip {
+	for i, q := range list {
+		if q.Snapshot == nil || t.Snapshot == nil || q.Snapshot.Seq != t.Snapshot.Seq {
+			continue
+		}
+		if q.at != nil && t.at != nil && q.at.Seq < t.at.Seq {
+			list[i] = t
+		}
+		return list
+	}
+	return append(list, t)
+}
+
+// readersOf returns, for each line of a session that others have put into a remote, a manager
 // that reads it as if it were the session's own; where nobody else goes on with it that of the
 // session here, if it came from the remote. Nil: no remote is called so.
-func (m *FileSnapshotManager) tipsOf(ctx context.Context, remote, session string) (
-	tips []*FileSnapshotManager, err error) {
+func (m *FileSnapshotManager) readersOf(ctx context.Context, remote, session string) (
+	list []*FileSnapshotManager, err error) {
 	own, isKnown := false, false
 	for s, err := range m.store.Sessions(ctx) {
 		if err != nil {
@@ -106,7 +128,7 @@ func (m *FileSnapshotManager) tipsOf(ctx context.Context, remote, session string
 		switch {
 		case s.Session != session || history.IsEdit(s):
 		case isOf:
-			tips = append(tips, m.readingOf(s.Worktree, session))
+			list = append(list, m.readingOf(s.Worktree, session))
 		case isHere:
 			own = true
 		}
@@ -123,13 +145,13 @@ func (m *FileSnapshotManager) tipsOf(ctx context.Context, remote, session string
 			return nil, err
 		}
 	}
-	if len(tips) == 0 && own {
-		tips = append(tips, m.readingOf(m.project.Worktree, session))
+	if len(list) == 0 && own {
+		list = append(list, m.readingOf(m.project.Worktree, session))
 	}
-	if len(tips) == 0 {
+	if len(list) == 0 {
 		err = fmt.Errorf("session %q of %s: %w: nothing of it was pulled", session, remote, ErrUnknown)
 	}
-	return tips, err
+	return list, err
 }
 
 // readingOf returns a manager that reads a session as it went on in another directory, or as
@@ -143,8 +165,8 @@ func (m *FileSnapshotManager) readingOf(worktree, name string) *FileSnapshotMana
 		steps: make(map[*session.Entry]*history.Step)}
 }
 
-// furthest leaves out the points that others have gone on from.
-func (m *FileSnapshotManager) furthest(ctx context.Context, list []*Point) (tips []*Point, err error) {
+// furthest leaves out the tips that others have gone on from.
+func (m *FileSnapshotManager) furthest(ctx context.Context, list []tip) (tips []tip, err error) {
 	l := m.byRecords()
 	for i, p := range list {
 		passed := false
