@@ -147,20 +147,29 @@ func (f *Fetcher) Fetch(ctx context.Context, s *cas.Store, remote string, ids []
 		return err
 	}
 	err = f.fetch(ctx, s, repo, remote, ids)
-	_, isDamaged := errors.AsType[*lines.DamageError](err)
+	absent := func() []store.ID {
+		return slices.DeleteFunc(slices.Clone(ids), func(id store.ID) bool {
+			ok, herr := s.Has(id)
+			return ok && herr == nil || repo.Ledger().Forgotten[id]
+		})
+	}
+	d, isDamaged := errors.AsType[*lines.DamageError](err)
 	if !isDamaged && !isGone(err) {
 		return err
 	}
-	// A prune, or a repair, has put it elsewhere: the entries say where. Or somebody who has the keys has put it
-	// nearby.
-	repo.UseNear(nil)
+	if near := repo.UseNear(nil); near != nil { // where somebody who has the keys may have put it
+		if err = f.fetch(ctx, s, repo, remote, absent()); err == nil && isDamaged {
+			near.Drop(d.Key, d)
+		}
+		if _, isDamaged = errors.AsType[*lines.DamageError](err); !isDamaged && !isGone(err) {
+			return err
+		}
+	}
+	// A prune, or a repair, has put it elsewhere: the entries say where.
 	if ferr := findAgain(ctx, s, repo, remote, ids); ferr != nil {
 		return errors.Join(err, ferr)
 	}
-	err = f.fetch(ctx, s, repo, remote, slices.DeleteFunc(slices.Clone(ids), func(id store.ID) bool {
-		ok, herr := s.Has(id)
-		return ok && herr == nil || repo.Ledger().Forgotten[id]
-	}))
+	err = f.fetch(ctx, s, repo, remote, absent())
 	if isGone(err) {
 		err = errors.Join(fmt.Errorf("%w: %w", ErrDropped, err), readAgain(ctx, s.FS()))
 	}
@@ -254,13 +263,44 @@ func (f *Fetcher) fetch(
 	}
 	ranges := f.ranges(p, ids)
 	progress.Of(ctx).Begin(progress.Phase{Name: "fetching", Unit: "range", Items: int64(len(ranges))})
-	return readBatches(ctx, repo, ranges, func(batch []readRange) error {
+	err = readBatches(ctx, repo, ranges, func(batch []readRange) error {
 		w, err := s.Begin(ctx) // not while requests are under way: a prune waits for who writes
 		if err != nil {
 			return err
 		}
 		return errors.Join(putRanges(ctx, repo, w, batch), w.Close()) // which makes durable what came
 	})
+	if err != nil {
+		return err
+	}
+	return haveCome(s, p, ids)
+}
+
+// haveCome reports as damage that something is not where a remote has promised it.
+func haveCome(s *cas.Store, p *cas.Promises, ids []store.ID) error {
+	for _, id := range ids {
+		at, ok := p.Find(id)
+		if !ok {
+			continue
+		}
+		here, err := s.Has(id)
+		if err == nil && !here {
+			here, err = s.Forgotten(id)
+		}
+		if err != nil {
+			return err
+		}
+		if !here {
+			return lacks(packRef(&p.Packs[at.Pack]), id)
+		}
+	}
+	return nil
+}
+
+// lacks is the error that a pack has not what its index says.
+func lacks(ref *lines.PackRef, id store.ID) error {
+	return &lines.DamageError{Key: ref.Key(),
+		Err: fmt.Errorf("its index says that it has %s, and it has not", id.Short())}
 }
 
 func (f *Fetcher) repo(ctx context.Context, s *cas.Store, remote string) (*lines.Repo, error) {
@@ -456,9 +496,13 @@ func readRanges(ctx context.Context, repo *lines.Repo, ranges []packRange) ([]re
 			r := &ranges[i]
 			list[i].packRange = r
 			off := r.parts[0].Off
-			list[i].bytes, err = repo.ReadRange(ctx, r.ref, off, r.end()-off, func(b []byte) error {
+			list[i].bytes, err = repo.ReadRange(ctx, r.ref, off, r.end()-off, func(b []byte) (needsAll bool, err error) {
 				opened := readRange{r, b}
-				return opened.records(ctx, repo, func([]byte) error { return nil })
+				err = opened.records(ctx, repo, func(record []byte) error {
+					needsAll = needsAll || cas.IsChunkList(record) // which nothing but the pack says is right
+					return nil
+				})
+				return needsAll, err
 			})
 			progress.Of(ctx).Count(1, int64(len(list[i].bytes)))
 			return err
@@ -712,8 +756,7 @@ func (x *evicting) verify(p *promising) error {
 	}
 	for id, at := range p.places {
 		if !seen[id] {
-			return &lines.DamageError{Key: packRef(&p.packs[at.Pack]).Key(),
-				Err: fmt.Errorf("its index says that it has %s, and it has not", id.Short())}
+			return lacks(packRef(&p.packs[at.Pack]), id)
 		}
 	}
 	return nil

@@ -1,7 +1,13 @@
 package exchange
 
 import (
+	"bytes"
 	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,12 +19,18 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/zeebo/blake3"
+
 	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/cas/layout"
+	"github.com/boocode/filestore/internal/cas/pack"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/places"
 	"github.com/boocode/filestore/internal/remote"
 	"github.com/boocode/filestore/internal/remote/lines"
 	"github.com/boocode/filestore/internal/remote/near"
 	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/store"
 )
 
 // A packCounter counts what is read of packs.
@@ -71,6 +83,7 @@ func newNearTest(t *testing.T) *nearTest {
 				b := make([]byte, 2<<20)
 				rng.Read(b)
 				a.write(fmt.Sprintf("d/%d%d", i, j), string(b))
+				a.write(fmt.Sprintf("e/%d%d", i, j), string(b[:100_000])) // in one piece
 			}
 		})
 		a.mustPush(dir)
@@ -217,67 +230,204 @@ func TestNearDamaged(t *testing.T) {
 	}
 }
 
+// lazy has another machine clone without contents, and then read them. It returns how often a pack was asked for.
+func (x *nearTest) lazy(meanwhile func(*cas.Store) error) int {
+	x.t.Helper()
+	t, m, c := x.t, newMachine(x.t), x.open()
+	x.remote.take()
+	err := m.withStore(func(s *cas.Store, loc *places.Location) error {
+		repo, err := openRepo(t.Context(), x.remote)
+		if err != nil {
+			return err
+		}
+		repo.UseNear(c)
+		fetcher := &Fetcher{Open: func(context.Context, *Config) (*lines.Repo, error) { return repo, nil }}
+		ctx := cas.WithFetcher(t.Context(), fetcher.Fetch)
+		if err := Add(ctx, s.FS(), &Config{Name: "origin", URL: "x", ID: repo.ID()}); err != nil {
+			return err
+		}
+		f, err := Fetch(ctx, repo, nil)
+		if err != nil {
+			return err
+		}
+		goOn, _ := f.Newest()
+		imp := &Importer{Store: s, Repo: repo, Name: "origin", Worktree: loc.Project.Worktree,
+			Root: loc.Project.Root, Lazy: true}
+		if _, err := imp.Import(ctx, f, goOn); err != nil {
+			return err
+		}
+		if err := meanwhile(s); err != nil {
+			return err
+		}
+		snap, err := s.Newest(ctx, loc.Project.Worktree, "s1")
+		if err != nil {
+			return err
+		}
+		r, err := trees.Export(ctx, s, snap.Tree, m.dir)
+		if err == nil && len(r.Lost) > 0 {
+			t.Errorf("lost: %v", r.Lost)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !maps.Equal(m.files(), x.a.files()) {
+		t.Error("a lazy clone has other files")
+	}
+	return x.remote.take()
+}
+
 // TestNearLazy has who leaves contents at the remote read them by what is nearby, also if that is damaged then.
 func TestNearLazy(t *testing.T) {
 	x := newNearTest(t)
-	for _, damage := range []bool{false, false, true} {
-		m := newMachine(t)
-		c := x.open()
-		x.remote.take()
-		err := m.withStore(func(s *cas.Store, loc *places.Location) error {
-			repo, err := openRepo(t.Context(), x.remote)
+	for range 2 {
+		if n := x.lazy(func(*cas.Store) error { return nil }); n > x.packs {
+			t.Errorf("packs were asked for %d times", n)
+		}
+	}
+	n := x.lazy(func(*cas.Store) error {
+		for _, name := range x.files() {
+			b, err := os.ReadFile(name)
+			if err == nil {
+				b[len(b)/3] ^= 1
+				err = os.WriteFile(name, b, 0o600)
+			}
 			if err != nil {
 				return err
 			}
-			repo.UseNear(c)
-			fetcher := &Fetcher{Open: func(context.Context, *Config) (*lines.Repo, error) { return repo, nil }}
-			ctx := cas.WithFetcher(t.Context(), fetcher.Fetch)
-			if err := Add(ctx, s.FS(), &Config{Name: "origin", URL: "x", ID: repo.ID()}); err != nil {
-				return err
-			}
-			f, err := Fetch(ctx, repo, nil)
-			if err != nil {
-				return err
-			}
-			goOn, _ := f.Newest()
-			imp := &Importer{Store: s, Repo: repo, Name: "origin", Worktree: loc.Project.Worktree,
-				Root: loc.Project.Root, Lazy: true}
-			if _, err := imp.Import(ctx, f, goOn); err != nil {
-				return err
-			}
-			if damage {
-				for _, name := range x.files() {
-					b, err := os.ReadFile(name)
-					if err == nil {
-						b[len(b)/3] ^= 1
-						err = os.WriteFile(name, b, 0o600)
-					}
-					if err != nil {
-						return err
-					}
-				}
-			}
-			snap, err := s.Newest(ctx, loc.Project.Worktree, "s1")
-			if err != nil {
-				return err
-			}
-			r, err := trees.Export(ctx, s, snap.Tree, m.dir)
-			if err == nil && len(r.Lost) > 0 {
-				t.Errorf("lost: %v", r.Lost)
-			}
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
 		}
-		if !maps.Equal(m.files(), x.a.files()) {
-			t.Error("a lazy clone has other files")
-		}
-		if n := x.remote.take(); damage && n == 0 || !damage && n > x.packs {
-			t.Errorf("damaged: %v; packs were asked for %d times", damage, n)
-		}
+		return nil
+	})
+	if n == 0 {
+		t.Error("damaged: no pack was asked for")
 	}
 	if len(x.told) != 1 {
 		t.Errorf("told: %v", x.told)
+	}
+}
+
+// sealOf returns what seals the parts of a pack, as everybody has it who can read the remote.
+func (x *nearTest) sealOf(ref *lines.PackRef) cipher.AEAD {
+	x.t.Helper()
+	doc, err := x.remote.Get(x.t.Context(), "FORMAT", 0, -1)
+	var format struct {
+		Plain string `json:"plainKeys"`
+	}
+	if err == nil {
+		err = json.Unmarshal(doc, &format)
+	}
+	var k, d [32]byte
+	if err == nil {
+		list := strings.Fields(format.Plain) // a title of two words, and of each key its number and itself
+		_, err = hex.Decode(k[:], []byte(list[3]))
+	}
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	blake3.DeriveKey("github.com/boocode/filestore 2026-11-25 remote seal v1", k[:], d[:])
+	h, err := blake3.NewKeyed(d[:])
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	h.Write(ref.Hash[:])
+	c, err := aes.NewCipher(h.Sum(nil))
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	seal, err := cipher.NewGCM(c)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	return seal
+}
+
+// forge has fn make another record of the same length of each in the packs that are nearby, rightly sealed, and
+// returns of how many it did.
+func (x *nearTest) forge(s *cas.Store, fn func(record []byte) []byte) (n int) {
+	x.t.Helper()
+	p, err := s.PromisesOf("origin")
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	p.All(func(_ store.ID, at cas.PromisedPlace) {
+		ref := packRef(&p.Packs[at.Pack])
+		h := hex.EncodeToString(ref.Hash[:])
+		name := filepath.Join(x.dir, h[:2], h)
+		b, err := os.ReadFile(name)
+		if err != nil {
+			x.t.Fatal(err)
+		}
+		seal, aad := x.sealOf(ref), append([]byte(ref.Key()), b[:16]...)
+		nonce := binary.LittleEndian.AppendUint64(make([]byte, 4), at.Off)
+		sealed := b[at.Off:][:at.Len]
+		record, err := seal.Open(nil, nonce, sealed, aad)
+		if err != nil {
+			x.t.Fatal(err)
+		}
+		forged := fn(bytes.Clone(record))
+		if bytes.Equal(forged, record) {
+			return
+		}
+		if copy(sealed, seal.Seal(nil, nonce, forged, aad)) != len(forged)+16 || len(forged) != len(record) {
+			x.t.Fatal("a forged record has another length")
+		}
+		if err := os.WriteFile(name, b, 0o600); err != nil {
+			x.t.Fatal(err)
+		}
+		n++
+	})
+	return n
+}
+
+// TestNearForged has somebody who has the keys put parts nearby that are rightly sealed, and are not what was put
+// there. Who reads them then has what was pushed, hears of it, and keeps nothing of what was forged.
+func TestNearForged(t *testing.T) {
+	header := func(record []byte) pack.Header {
+		h, err := pack.ParseHeader(record)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	for what, fn := range map[string]func(record []byte) []byte{
+		"another content": func(record []byte) []byte { // one that is what its ID says
+			h, payload := header(record), record[pack.HeaderSize:]
+			if h.Kind != 1 || h.Codec != 0 {
+				return record
+			}
+			payload[0] ^= 1
+			h.ID, h.Crc = object.Hash(object.Blob, payload), layout.Checksum(payload)
+			return append(h.Append(nil), payload...)
+		},
+		"a content under the ID of another": func(record []byte) []byte {
+			h, payload := header(record), record[pack.HeaderSize:]
+			if h.Kind != 1 || h.Codec != 0 {
+				return record
+			}
+			payload[0] ^= 1
+			h.Crc = layout.Checksum(payload)
+			return append(h.Append(nil), payload...)
+		},
+		"a list of other chunks": func(record []byte) []byte {
+			h, payload := header(record), record[pack.HeaderSize:]
+			if !cas.IsChunkList(record) {
+				return record
+			}
+			payload[0] ^= 1
+			h.Crc = layout.Checksum(payload)
+			return append(h.Append(nil), payload...)
+		},
+	} {
+		x := newNearTest(t)
+		n := x.lazy(func(s *cas.Store) error {
+			if x.forge(s, fn) == 0 {
+				t.Errorf("%s: nothing was forged", what)
+			}
+			return nil
+		})
+		if n <= x.packs || len(x.told) != 1 {
+			t.Errorf("%s: packs were asked for %d times, and it was told %v", what, n, x.told)
+		}
 	}
 }

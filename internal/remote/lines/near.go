@@ -18,11 +18,12 @@ type Near interface {
 
 // UseNear has packs be read from nearby, or with nil, from the remote again. Then they are read whole, also
 // where an index or a part of one is wanted: many are to have it. Whoever wants to know what the remote has
-// must not call it.
-func (r *Repo) UseNear(n Near) {
+// must not call it. It returns what was used before.
+func (r *Repo) UseNear(n Near) (before Near) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.near = n
+	before, r.near = r.near, n
+	return before
 }
 
 func (r *Repo) nearby() Near {

@@ -262,16 +262,22 @@ func (r *Repo) parseIndex(ctx context.Context, ref *PackRef, b []byte) ([]IndexP
 	return parts, nil
 }
 
-// ReadRange reads a part of a pack as it is there. OpenPart opens what is in it. isRight is asked of what comes
-// from nearby: what is not as it was sealed is read from the remote.
-func (r *Repo) ReadRange(ctx context.Context, ref *PackRef, off, n uint64, isRight func([]byte) error) ([]byte, error) {
+// ReadRange reads a part of a pack as it is there. OpenPart opens what is in it. look is asked of what comes from
+// nearby: what is not as it was sealed is read from the remote; where needsAll, all of the pack is verified.
+func (r *Repo) ReadRange(
+	ctx context.Context, ref *PackRef, off, n uint64, look func([]byte) (needsAll bool, err error),
+) ([]byte, error) {
 	if near := r.nearby(); near != nil {
 		if b := near.Read(ref.Key(), int64(off), int64(n)); b != nil {
-			err := isRight(b)
-			if err == nil {
+			needsAll, err := look(b)
+			switch {
+			case err != nil:
+				near.Drop(ref.Key(), err)
+			case needsAll:
+				return r.verifiedRange(ctx, ref, off, n)
+			default:
 				return b, nil
 			}
-			near.Drop(ref.Key(), err)
 		}
 	}
 	b, err := r.b.Get(ctx, ref.Key(), int64(off), int64(n))
@@ -279,6 +285,18 @@ func (r *Repo) ReadRange(ctx context.Context, ref *PackRef, off, n uint64, isRig
 		err = damaged(ref.Key(), fmt.Errorf("it has %d bytes from %d on, not %d", len(b), off, n))
 	}
 	return b, err
+}
+
+// verifiedRange is ReadRange of a pack that is the one that was put there, as all of it says.
+func (r *Repo) verifiedRange(ctx context.Context, ref *PackRef, off, n uint64) (part []byte, err error) {
+	err = r.withPack(ctx, ref, func(b []byte) error {
+		if uint64(len(b)) < off+n {
+			return damaged(ref.Key(), fmt.Errorf("it has %d bytes, not %d", len(b), ref.Size))
+		}
+		part = bytes.Clone(b[off:][:n])
+		return r.readPack(ctx, ref, b, func([]byte) error { return nil }) // in place
+	})
+	return part, err
 }
 
 // OpenPart returns the record that is sealed at an offset of a pack, and which is what was put
