@@ -496,13 +496,14 @@ func readRanges(ctx context.Context, repo *lines.Repo, ranges []packRange) ([]re
 			r := &ranges[i]
 			list[i].packRange = r
 			off := r.parts[0].Off
-			list[i].bytes, err = repo.ReadRange(ctx, r.ref, off, r.end()-off, func(b []byte) (needsAll bool, err error) {
+			list[i].bytes, err = repo.ReadRange(ctx, r.ref, off, r.end()-off, func(b []byte) (bool, error) {
+				hasLists := false // which nothing but the pack says are right
 				opened := readRange{r, b}
-				err = opened.records(ctx, repo, func(record []byte) error {
-					needsAll = needsAll || cas.IsChunkList(record) // which nothing but the pack says is right
+				err := opened.records(ctx, repo, func(record []byte) error {
+					hasLists = hasLists || cas.IsChunkList(record)
 					return nil
 				})
-				return needsAll, err
+				return hasLists, err
 			})
 			progress.Of(ctx).Count(1, int64(len(list[i].bytes)))
 			return err
