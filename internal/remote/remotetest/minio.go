@@ -24,19 +24,9 @@ const MinioHost = "10.99.0.1"
 // MinioProgram builds MinIO, which takes a quarter of an hour, and once, and returns its file.
 func MinioProgram(t testing.TB) string {
 	t.Helper()
-	binary := filepath.Join(os.TempDir(), "snapctl-minio-20260212201848")
-	if _, err := os.Stat(binary); err == nil {
-		return binary
-	}
-	tmp := t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "install", minioModule)
-	build.Dir = tmp
-	build.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off", "GOBIN="+tmp)
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("MinIO cannot be built here: %v\n%s", err, out)
-	}
-	if err := copyProgram(filepath.Join(tmp, "minio"), binary); err != nil {
-		t.Fatal(err)
+	binary, err := program(t, "minio-20260212201848", t.TempDir(), minioModule, "GOFLAGS=")
+	if err != nil {
+		t.Fatalf("MinIO cannot be built here: %v", err)
 	}
 	return binary
 }

@@ -38,19 +38,11 @@ func Versity(t testing.TB) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{Bucket: "bucket", Dir: t.TempDir(), binary: filepath.Join(os.TempDir(), "snapctl-versitygw-1.8.0")}
-	if _, err := os.Stat(s.binary); err != nil {
-		tmp := filepath.Join(t.TempDir(), "versitygw")
-		const program = "github.com/versity/versitygw/cmd/versitygw"
-		build := exec.CommandContext(t.Context(), "go", "build", "-o", tmp, program)
-		build.Dir = filepath.Join(root, "internal", "tools", "s3")
-		build.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off")
-		if out, err := build.CombinedOutput(); err != nil {
-			t.Skipf("SKIPPED: versitygw cannot be built here: %v\n%s", err, out)
-		}
-		if err := copyProgram(tmp, s.binary); err != nil {
-			t.Fatal(err)
-		}
+	s := &Server{Bucket: "bucket", Dir: t.TempDir()}
+	s.binary, err = program(t, "versitygw-1.8.0", filepath.Join(root, "internal", "tools", "s3"),
+		"github.com/versity/versitygw/cmd/versitygw", "GOFLAGS=-mod=mod")
+	if err != nil {
+		t.Skipf("SKIPPED: versitygw cannot be built here: %v", err)
 	}
 	if err := os.Mkdir(filepath.Join(s.Dir, s.Bucket), 0o700); err != nil {
 		t.Fatal(err)
@@ -60,23 +52,6 @@ func Versity(t testing.TB) *Server {
 	s.Start(t)
 	t.Cleanup(s.Kill)
 	return s
-}
-
-// copyProgram gives a program its name at once: other tests may want it, too.
-func copyProgram(from, to string) error {
-	b, err := os.ReadFile(from)
-	if err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(filepath.Dir(to), "versitygw-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	if err := errors.Join(err, f.Chmod(0o700), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), to)
 }
 
 // Start starts the process, again if it was killed, and waits until it answers.
