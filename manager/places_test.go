@@ -865,3 +865,33 @@ func TestPlacesDamaged(t *testing.T) {
 	y.adopt("q", y.path("p"))
 	y.wantTimeline("q", "s", "step 1", "step 0", "start -1")
 }
+
+// A store that was put in the place of another project's is not used. One whose FORMAT has
+// another path by a wrong bit is, since places has the right one, and who writes mends it.
+func TestPlacesOfAnother(t *testing.T) {
+	y := newYard(t)
+	y.turn("p", "s", "a", "one")
+	y.turn("q", "s", "a", "one")
+	dir := func(name string) string { return filepath.Join(y.stores, capture.PathHash(y.path(name))) }
+	flipped := []byte(y.path("p"))
+	flipped[len(flipped)-1] ^= 1
+	if err := cas.SetRoot(vfs.OS(dir("p")), string(flipped)); err != nil {
+		t.Fatal(err)
+	}
+	y.wantTimeline("p", "s", "step 0", "start -1")
+	y.turn("p", "s", "a", "two")
+	y.wantTimeline("p", "s", "step 1", "step 0", "start -1")
+	if d, err := cas.Describe(vfs.OS(dir("p"))); err != nil || d.Root != y.path("p") {
+		t.Errorf("Describe: %+v, %v; want %q", d, err, y.path("p"))
+	}
+
+	if err := errors.Join(os.RemoveAll(dir("q")), os.Rename(dir("p"), dir("q"))); err != nil {
+		t.Fatal(err)
+	}
+	for _, readOnly := range []bool{true, false} {
+		if m, err := Open(t.Context(), y.path("q"),
+			&Options{StoreRoot: y.stores, Session: "s", ReadOnly: readOnly}); !errors.Is(err, places.ErrOtherProject) {
+			t.Errorf("Open: %v, %v; want ErrOtherProject", m, err)
+		}
+	}
+}

@@ -6,8 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/bits"
 	"slices"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/object"
@@ -23,6 +26,9 @@ const FormatVersion = 2
 
 // oldestFormat is the oldest version that is read.
 const oldestFormat = 1
+
+// hashName is the hash that objects have their IDs by.
+const hashName = "blake3"
 
 // FeatureSparse is the name of what a program must know to read a coverage
 // page with the reason "sparse" (docs/reference/format.md §7).
@@ -72,7 +78,7 @@ func (s *Store) NeedToRead(ctx context.Context, feature string) error {
 type format struct {
 	Format   int       `json:"format"`
 	ID       string    `json:"id"`   // 32 hex digits
-	Hash     string    `json:"hash"` // "blake3"
+	Hash     string    `json:"hash"` // hashName
 	Features features  `json:"features"`
 	Root     []byte    `json:"root"` // path of the project, base64 of the raw bytes
 	Created  time.Time `json:"created"`
@@ -98,7 +104,42 @@ func readFormat(fsys vfs.FS) (*format, error) {
 		return nil, &object.CorruptError{Path: layout.FormatName, Err: fmt.Errorf("store id %q, format %d, hash %q",
 			f.ID, f.Format, f.Hash)}
 	}
+	if name := f.flipped(); name != "" {
+		return nil, &object.CorruptError{Path: layout.FormatName, Err: fmt.Errorf("%q has a wrong bit", name)}
+	}
 	return f, nil
+}
+
+// flipped returns a name that is one of ours but for a bit, if all others are known: no
+// program has such a name (docs/reference/format.md §2).
+func (f *format) flipped() (flipped string) {
+	for _, list := range []struct{ names, known []string }{
+		{[]string{f.Hash}, []string{hashName}},
+		{f.Features.Read, knownToRead}, {f.Features.Write, knownToWrite}, {f.Features.Prune, knownToPrune},
+	} {
+		for _, name := range unknown(list.names, list.known) {
+			isFlipped := func(known string) bool { return isBitOff(name, known) }
+			if !slices.ContainsFunc(list.known, isFlipped) {
+				return ""
+			}
+			flipped = name
+		}
+	}
+	return flipped
+}
+
+// isBitOff reports whether a name that was read is another but for one bit. JSON has no
+// invalid UTF-8: the first bit of a byte that is wrong has become U+FFFD.
+func isBitOff(name, other string) bool {
+	if before, after, ok := strings.Cut(name, string(utf8.RuneError)); ok {
+		return len(before)+1+len(after) == len(other) && strings.HasPrefix(other, before) &&
+			strings.HasSuffix(other, after)
+	}
+	n := 0
+	for i := range min(len(name), len(other)) {
+		n += bits.OnesCount8(name[i] ^ other[i])
+	}
+	return n == 1 && len(name) == len(other)
 }
 
 func (f *format) write(fsys vfs.FS) error {
@@ -111,9 +152,9 @@ func (f *format) write(fsys vfs.FS) error {
 
 // check refuses what this version cannot do, by name.
 func (f *format) check(readOnly bool) error {
-	if f.Format < oldestFormat || f.Format > FormatVersion || f.Hash != "blake3" {
-		return fmt.Errorf("%w: version %d with hash %q, this program knows versions %d to %d with \"blake3\"",
-			store.ErrFormat, f.Format, f.Hash, oldestFormat, FormatVersion)
+	if f.Format < oldestFormat || f.Format > FormatVersion || f.Hash != hashName {
+		return fmt.Errorf("%w: version %d with hash %q, this program knows versions %d to %d with %q",
+			store.ErrFormat, f.Format, f.Hash, oldestFormat, FormatVersion, hashName)
 	}
 	if needs := unknown(f.Features.Read, knownToRead); len(needs) > 0 {
 		return fmt.Errorf("%w: reading needs %q", store.ErrFormat, needs)

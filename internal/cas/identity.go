@@ -102,7 +102,7 @@ func remadeFormat(fsys vfs.FS, root string, why error) (*format, *object.Corrupt
 	if c.files[id] == 0 {
 		return nil, damage, nil
 	}
-	f := &format{Format: FormatVersion, ID: hex.EncodeToString(id[:]), Hash: "blake3", Root: []byte(root),
+	f := &format{Format: FormatVersion, ID: hex.EncodeToString(id[:]), Hash: hashName, Root: []byte(root),
 		Features: features{Read: knownToRead, Write: []string{}, Prune: []string{}},
 		Created:  time.Unix(0, c.oldest).UTC()}
 	if _, err := fsys.Stat("places"); err == nil { // package manager's, which may count

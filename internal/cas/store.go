@@ -347,7 +347,7 @@ func create(ctx context.Context, fsys vfs.FS, opts *Options) (*format, error) {
 			}
 		}
 		id := layout.RandomID()
-		f = &format{Format: FormatVersion, ID: hex.EncodeToString(id[:]), Hash: "blake3",
+		f = &format{Format: FormatVersion, ID: hex.EncodeToString(id[:]), Hash: hashName,
 			Features: features{[]string{FeatureGroups}, []string{}, []string{}},
 			Root:     []byte(opts.Root), Created: time.Now().UTC()}
 		return f.write(fsys)

@@ -91,8 +91,9 @@ func LocateProject(storeRoot string, p *capture.Project) (*Location, error) {
 	if err != nil { // which directory has which history is not known
 		return nil, fmt.Errorf("store %s: %w", loc.Dir, err)
 	}
-	// A store that is given another path knows it before (ADR 23).
-	if d.Root != "" && d.Root != p.Main && !d.Moved {
+	// A store that is given another path knows it before (ADR 23), and one of which FORMAT has a
+	// wrong bit has the right path here.
+	if d.Root != "" && d.Root != p.Main && !d.Moved && string(ps.main(d).Root) != p.Main {
 		return nil, &OtherProjectError{Store: loc.Dir, Root: d.Root, Main: p.Main}
 	}
 	loc.among(ps, d)
