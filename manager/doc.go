@@ -22,7 +22,8 @@
 // opens or closes, so each change falls between two looks. If one session's
 // window was open then, the change is that session's. If none was, it is
 // nobody's turn: the user's, "offline". If several were, it is "contested",
-// unless one of them has claimed the file and no other has. A turn whose
+// unless one of them has claimed the file and no other has. Where the runtime
+// tells of tools a claim holds until none of the session's runs. A turn whose
 // process died is closed as interrupted when its session goes on: what it has
 // not claimed is contested.
 //

@@ -196,10 +196,13 @@ func (m door) ResumeTurn(ctx context.Context) error {
 func (m door) ToolsUnknown(ctx context.Context, tools ...string) error {
 	_, err := m.lookInTurn(ctx, fmt.Sprintf("end tools %q", tools), func(o *look, t *history.OpenTurn) error {
 		o.windows = append(o.windows, history.Nobody)
+		if err := o.dispute(ctx); err != nil {
+			return err
+		}
 		if err := m.found(ctx, o, history.KindTool); err != nil {
 			return err
 		}
-		t.Tools = slices.DeleteFunc(t.Tools, func(tool string) bool { return slices.Contains(tools, tool) })
+		t.EndTools(tools...)
 		return nil
 	})
 	return err

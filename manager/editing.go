@@ -463,9 +463,9 @@ func (e *editing) commit(t *history.Turns) error {
 	for _, o := range t.Open {
 		switch {
 		case o.Session != m.opts.Session:
-			o.Foreign = addPaths(o.Foreign, list)
+			o.Foreign = history.AddPaths(o.Foreign, list)
 		case o.IsWindow():
-			o.Claims = addPaths(o.Claims, list)
+			o.Claim(list)
 		}
 	}
 	return nil

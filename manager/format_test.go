@@ -268,7 +268,7 @@ func TestFormatTurns(t *testing.T) {
 		Held:    true, Boot: "boot", Seen: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), End: 97}
 	want := &history.Turns{Version: 1, Last: 99, Lost: []uint64{98}, Open: []*history.OpenTurn{open}}
 	checkFull(t, reflect.ValueOf(*want))
-	checkFull(t, reflect.ValueOf(*open), "Title", "Agent", "Model", "Began", "ToolBegan")
+	checkFull(t, reflect.ValueOf(*open), "Title", "Agent", "Model", "Began", "ToolBegan", "Past")
 	b := sample(t, "turns.json", want)
 	m := newBench(t).open("s")
 	if err := m.withTurns(t.Context(), func(*history.Turns) error { return nil }); err != nil { // makes the directory

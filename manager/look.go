@@ -127,6 +127,39 @@ func (o *look) see(ctx context.Context, opts *capture.Options, keep int64) error
 		o.windows = o.who()
 	}
 	o.capture = capture
+	return o.dispute(ctx)
+}
+
+// dispute has all who may have made a change claim its path, if somebody has claimed it and
+// nobody does now: an edit tool wrote the file, and has ended; what a command did to it later,
+// of this session or of another one, is anybody's.
+func (o *look) dispute(ctx context.Context) error {
+	if len(o.windows) < 2 || o.last == nil {
+		return nil
+	}
+	var atWork []*history.OpenTurn
+	var claims, now [][]byte
+	for _, t := range o.turns.Open {
+		if slices.Contains(o.windows, t.Session) {
+			atWork, claims = append(atWork, t), slices.Concat(claims, t.Claims, t.Foreign)
+			now = append(now, t.ClaimsNow()...)
+		}
+	}
+	if len(claims) == 0 {
+		return nil
+	}
+	claimed, writes := windows.NewPathSet(claims), windows.NewPathSet(now)
+	for d, err := range trees.Compare(ctx, o.m.tree.pages, o.last.State(), o.state) {
+		if err != nil {
+			_, err = lost(err)
+			return err
+		}
+		if claimed.Has(d.Path) && !writes.Has(d.Path) {
+			for _, t := range atWork {
+				t.Dispute(d.Path)
+			}
+		}
+	}
 	return nil
 }
 

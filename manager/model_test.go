@@ -176,6 +176,7 @@ type modelSession struct {
 	since   int // intervals before the turn
 	tools   []string
 	claims  map[string]bool
+	writes  map[string]bool // claims of tools that may run still
 	foreign map[string]bool
 	byTools bool
 	newest  *modelStep   // in time; nil: the start
@@ -330,9 +331,30 @@ func (md *model) look(fn func()) {
 	}
 	if md.last != nil && cmp.Diff(md.last, now, cmp.AllowUnexported(node{})) != "" {
 		md.intervals = append(md.intervals, interval{md.last, now, windows})
+		md.dispute(md.last, now, windows)
 	}
 	md.last = now
 	fn()
+}
+
+// dispute has all who may have changed a path claim it, if one has, and none does now.
+func (md *model) dispute(from, to world, windows []string) {
+	if len(windows) < 2 {
+		return
+	}
+	for _, p := range paths(from, to) {
+		claimed, writes := false, false
+		for _, s := range md.sessions {
+			claimed = claimed || has(s.claims, p) || has(s.foreign, p)
+			writes = writes || has(s.writes, p)
+		}
+		if netChange(from, to, p) == "none" || !claimed || writes {
+			continue
+		}
+		for _, s := range md.sessions {
+			s.claims[p], s.foreign[p] = true, true
+		}
+	}
 }
 
 func (md *model) begin(s *modelSession) {
@@ -343,7 +365,7 @@ func (md *model) begin(s *modelSession) {
 	})
 	s.log.Add(session.Entry{ID: md.name("agent"), ParentID: s.log.Leaf(), Type: "message", Role: "assistant"})
 	s.open, s.since, s.tools = true, len(md.intervals), nil
-	s.claims, s.foreign = make(map[string]bool), make(map[string]bool)
+	s.claims, s.foreign, s.writes = make(map[string]bool), make(map[string]bool), make(map[string]bool)
 	for _, o := range md.sessions {
 		if o != s && o.open {
 			maps.Copy(s.foreign, o.claims)
@@ -358,7 +380,9 @@ func (md *model) tool(s *modelSession) {
 		var err error
 		if len(s.tools) > 0 && md.rng.IntN(2) == 0 {
 			_, err = s.m.OnToolEnd(md.Context(), s.tools[0])
-			s.tools = s.tools[1:]
+			if s.tools = s.tools[1:]; len(s.tools) == 0 {
+				clear(s.writes)
+			}
 		} else {
 			s.tools = append(s.tools, md.name("tool"))
 			_, err = s.m.OnToolStart(md.Context(), s.tools[len(s.tools)-1])
@@ -378,7 +402,7 @@ func (md *model) claim(s *modelSession) {
 	if err := s.m.Claim(md.Context(), p); err != nil {
 		md.Fatal(err)
 	}
-	s.claims[p] = true
+	s.claims[p], s.writes[p] = true, true
 	for _, o := range md.sessions {
 		if o != s && o.open {
 			o.foreign[p] = true

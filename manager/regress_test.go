@@ -469,6 +469,68 @@ func TestClaimBeforeTheOther(t *testing.T) {
 	}
 }
 
+// TestClaimOfAToolThatHasEnded: a claim says who wrote a file with an edit tool, and not who
+// has changed it since, while commands of several sessions ran.
+func TestClaimOfAToolThatHasEnded(t *testing.T) {
+	b := newBench(t)
+	tools := func(o *Options) { o.ToolWindows = true }
+	x, y := b.open("x", tools), b.open("y", tools)
+	look := func(_ *Result, err error) {
+		t.Helper()
+		b.must(err)
+	}
+	b.write("mine", "0")
+	b.initialize(x)
+	b.start(x)
+	for _, path := range []string{"made", "mine"} {
+		look(x.OnToolStart(t.Context(), "edit"))
+		b.write(path, "x")
+		b.must(x.Claim(t.Context(), path))
+		look(x.OnToolEnd(t.Context(), "edit"))
+	}
+	b.initialize(y)
+	b.start(y)
+	look(x.OnToolStart(t.Context(), "command"))
+	look(y.OnToolStart(t.Context(), "command"))
+	b.must(os.Remove(filepath.Join(b.dir, "made")))
+	b.write("mine", "y")
+	look(y.OnToolEnd(t.Context(), "command"))
+	b.end(y)
+	look(x.OnToolEnd(t.Context(), "command"))
+	b.end(x)
+	want := map[string]string{"made": "deleted contested", "mine": "modified contested"}
+	if d := cmp.Diff(want, brief(b.modified(y, nil))); d != "" {
+		t.Errorf("y (-want +got):\n%s", d)
+	}
+	if d := cmp.Diff(map[string]string{"mine": "modified contested"}, brief(b.modified(x, nil))); d != "" {
+		t.Errorf("x (-want +got):\n%s", d)
+	}
+}
+
+// TestUnknownToolAfterAClaim: what the user makes of a file that the turn has written, while
+// the question whether a command may run is open, is not the turn's.
+func TestUnknownToolAfterAClaim(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s", func(o *Options) { o.ToolWindows, o.Detached = true, true })
+	look := func(_ *Result, err error) {
+		t.Helper()
+		b.must(err)
+	}
+	b.initialize(m)
+	b.start(m)
+	look(m.OnToolStart(t.Context(), "edit"))
+	b.write("f", "agent")
+	b.must(m.Claim(t.Context(), "f"))
+	look(m.OnToolEnd(t.Context(), "edit"))
+	look(m.OnToolStart(t.Context(), "command"))
+	b.write("f", "user")
+	b.must(inside.Of(m).ToolsUnknown(t.Context(), "command"))
+	b.end(m)
+	if d := cmp.Diff(map[string]string{"f": "added contested"}, brief(b.modified(m, nil))); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
 // Paths may go through the link that the directory was named by.
 func TestPathsThroughALink(t *testing.T) {
 	vfstest.NeedLinks(t)

@@ -206,7 +206,7 @@ func (m *FileSnapshotManager) nextTurn(ctx context.Context, o *look, turn *Turn)
 		After: o.newestSeq(), Base: o.state, Held: m.held != nil, Boot: vfs.BootID(), Seen: time.Now(),
 		Began: time.Now()}
 	for _, other := range o.turns.Open {
-		next.Foreign = addPaths(next.Foreign, other.Claims)
+		next.Foreign = history.AddPaths(next.Foreign, other.Claims)
 	}
 	l, err := m.line(ctx)
 	if err != nil {
@@ -394,11 +394,10 @@ func (m *FileSnapshotManager) OnToolEnd(ctx context.Context, tool string) (*Resu
 		if err := m.found(ctx, o, history.KindTool); err != nil {
 			return err
 		}
-		i := slices.Index(t.Tools, tool)
-		if i < 0 {
+		if !slices.Contains(t.Tools, tool) {
 			return errors.New("it does not run")
 		}
-		t.Tools = slices.Delete(t.Tools, i, i+1)
+		t.EndTools(tool)
 		return nil
 	})
 }
@@ -408,7 +407,7 @@ func (m *FileSnapshotManager) OnToolEnd(ctx context.Context, tool string) (*Resu
 // do not run are passed over. Other errors are those of OnToolStart.
 func (m *FileSnapshotManager) OnToolsRefused(ctx context.Context, tools ...string) (*Result, error) {
 	return m.lookInTurn(ctx, fmt.Sprintf("refuse tools %q", tools), func(o *look, t *history.OpenTurn) error {
-		t.Tools = slices.DeleteFunc(t.Tools, func(tool string) bool { return slices.Contains(tools, tool) })
+		t.EndTools(tools...)
 		o.windows = o.who()
 		return m.found(ctx, o, history.KindBase)
 	})
@@ -444,6 +443,8 @@ func (m *FileSnapshotManager) lookInTurn(ctx context.Context, what string,
 // Claim says that the turn that is open writes these files, or has written
 // them: they are its own, whoever else is at work. A directory stands for all
 // that is in it. Paths are relative to the session's directory, or absolute.
+// With [Options.ToolWindows] that holds until no tool of the turn runs: what
+// several sessions may have done to the files later is contested.
 // Best is to claim before writing: a turn of another session that has ended by
 // then has booked as contested what it could not know.
 //
@@ -472,10 +473,10 @@ func (m *FileSnapshotManager) Claim(ctx context.Context, paths ...string) (err e
 			return m.notOurs(mine)
 		}
 		mine.Hear()
-		mine.Claims = addPaths(mine.Claims, list)
+		mine.Claim(list)
 		for _, o := range t.Open {
 			if o != mine {
-				o.Foreign = addPaths(o.Foreign, list)
+				o.Foreign = history.AddPaths(o.Foreign, list)
 			}
 		}
 		return nil
@@ -503,15 +504,6 @@ func (m *FileSnapshotManager) notOurs(t *history.OpenTurn) error {
 		return fmt.Errorf("%w: it was cut off", ErrNoTurn)
 	}
 	return ErrTurnOpen
-}
-
-func addPaths(set, paths [][]byte) [][]byte {
-	for _, p := range paths {
-		if !slices.ContainsFunc(set, func(q []byte) bool { return string(p) == string(q) }) {
-			set = append(set, p)
-		}
-	}
-	return set
 }
 
 // treePath returns a path as trees have it, "." for the session's directory. The

@@ -47,6 +47,7 @@ type OpenTurn struct {
 	Tools       []string    `json:"tools,omitempty"`    // that run
 	ToolBegan   time.Time   `json:"toolBegan,omitzero"` // the newest of them; zero: not known
 	Claims      [][]byte    `json:"claims,omitempty"`   // paths that it wrote
+	Past        [][]byte    `json:"past,omitempty"`     // of Claims: no tool that may write them runs any more
 	Foreign     [][]byte    `json:"foreign,omitempty"`  // paths that others wrote meanwhile
 	Title       string      `json:"title,omitempty"`    // what it was to do; its record has it as a note
 	Agent       string      `json:"agent,omitempty"`
@@ -70,6 +71,46 @@ func (t *OpenTurn) Hear() {
 	if !t.Held && time.Since(t.Seen) > time.Minute {
 		t.Seen = time.Now()
 	}
+}
+
+// Claim says that the turn writes these paths: those that its tools write which run now,
+// or run next.
+func (t *OpenTurn) Claim(paths [][]byte) {
+	t.Claims = AddPaths(t.Claims, paths)
+	t.Past = slices.DeleteFunc(t.Past, func(p []byte) bool { return hasPath(paths, p) })
+}
+
+// ClaimsNow returns the claims of what the turn may be writing.
+func (t *OpenTurn) ClaimsNow() [][]byte {
+	return slices.DeleteFunc(slices.Clone(t.Claims), func(p []byte) bool { return hasPath(t.Past, p) })
+}
+
+// Dispute has a path claimed by the turn and by others, who may all have changed it.
+func (t *OpenTurn) Dispute(path string) {
+	list := [][]byte{[]byte(path)}
+	t.Claims, t.Past, t.Foreign = AddPaths(t.Claims, list), AddPaths(t.Past, list), AddPaths(t.Foreign, list)
+}
+
+// EndTools says that tools do not run any more. Those that do not are passed over.
+func (t *OpenTurn) EndTools(tools ...string) {
+	t.Tools = slices.DeleteFunc(t.Tools, func(tool string) bool { return slices.Contains(tools, tool) })
+	if len(t.Tools) == 0 {
+		t.Past = slices.Clone(t.Claims)
+	}
+}
+
+// AddPaths adds to a list of paths those that it does not have.
+func AddPaths(list, paths [][]byte) [][]byte {
+	for _, p := range paths {
+		if !hasPath(list, p) {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+func hasPath(list [][]byte, path []byte) bool {
+	return slices.ContainsFunc(list, func(p []byte) bool { return bytes.Equal(p, path) })
 }
 
 // HasNews reports whether a turn is open that a file does not have. What else is
