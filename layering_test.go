@@ -22,7 +22,7 @@ var mayImport = map[string][]string{
 	"internal/vfs":         {},
 	"internal/vfs/vfstest": {"internal/vfs"}, // for tests
 	"internal/ignore":      {},
-	"internal/gitrepo":     {"internal/ignore"},
+	"internal/gitrepo":     {"internal/ignore", "internal/vfs"},
 	"internal/similar":     {},
 	"internal/words":       {},
 	"internal/progress":    {},

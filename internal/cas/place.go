@@ -13,9 +13,17 @@ import (
 )
 
 // checkOwner refuses a directory of another user that is to be written to,
-// also to root: what root adds there the owner cannot read. A directory that
-// holds no store yet is fresh.
+// also to root: what root adds there the owner cannot read. So it does a link that
+// another user has put in its place, wherever that leads. A directory that holds no
+// store yet is fresh.
 func checkOwner(dir string) (fresh bool, err error) {
+	link, err := os.Lstat(dir)
+	if err != nil {
+		return false, OwnerOf(dir, err)
+	}
+	if owner, self, ok := vfs.Owners(link); ok && owner != self && owner != 0 && link.Mode().Type() == fs.ModeSymlink {
+		return false, &OwnerError{Path: dir, What: "the link in the place of the directory", Owner: owner, Self: self}
+	}
 	top, err := os.Stat(dir)
 	if err != nil {
 		return false, OwnerOf(dir, err)

@@ -44,6 +44,9 @@ func parseConfig(text []byte) ([]setting, error) {
 			if !ok {
 				return nil, fmt.Errorf("line %d: bad setting", p.line)
 			}
+			if len(settings) == maxSettings {
+				return nil, fmt.Errorf("line %d: more than %d settings", p.line, maxSettings)
+			}
 			s.section, s.subsection, s.nested = at.section, at.subsection, at.nested
 			settings = append(settings, s)
 		default:
@@ -205,6 +208,7 @@ type configReader struct {
 	settings []setting
 	depth    int // of includes
 	files    int
+	size     int // of the files, in bytes
 }
 
 // file adds the settings of a file and of those it includes. A missing file
@@ -223,6 +227,10 @@ func (c *configReader) file(name string) error {
 	settings, err := parseConfig(text)
 	if err != nil {
 		return fmt.Errorf("config %q: %w", name, err)
+	}
+	if c.size += len(text); c.size > maxText || len(c.settings)+len(settings) > maxSettings {
+		return fmt.Errorf("config %q: with its includes it has more than %d bytes, or %d settings", name,
+			maxText, maxSettings)
 	}
 	for _, s := range settings {
 		c.settings = append(c.settings, s)

@@ -277,6 +277,35 @@ func TestIncludesAreBounded(t *testing.T) {
 	}
 }
 
+// TestConfigIsBounded: what a short text takes in memory, and what files have that include others.
+func TestConfigIsBounded(t *testing.T) {
+	dir, home := setup(t)
+	git(t, dir, "init", "-q")
+	r := find(t, dir)
+	long := "#" + strings.Repeat("x", maxText*2/5) + "\n"
+	for _, tt := range []struct {
+		what, text string
+		ok         bool
+	}{
+		{"nearly as many settings as may be", "[a]\n" + strings.Repeat("b\n", maxSettings-100), true},
+		{"more", "[a]\n" + strings.Repeat("b\n", maxSettings+1), false},
+		{"twice half", "[a]\n" + strings.Repeat("b\n", maxSettings/2), false},
+		{"two long ones", long, true},
+		{"three", long + "[include]\npath = again\n", false},
+	} {
+		write(t, filepath.Join(home, "config"), "[include]\npath = big\n")
+		if tt.what == "twice half" {
+			write(t, filepath.Join(home, "config"), "[include]\npath = big\npath = big\n")
+		}
+		write(t, filepath.Join(home, "big"), tt.text)
+		write(t, filepath.Join(home, "again"), "[include]\npath = last\n"+long)
+		write(t, filepath.Join(home, "last"), long)
+		if _, err := r.IgnoreOptions(Env{GlobalConfig: filepath.Join(home, "config")}); (err == nil) != tt.ok {
+			t.Errorf("%s: %v", tt.what, err)
+		}
+	}
+}
+
 func FuzzParseConfig(f *testing.F) {
 	for _, text := range configs {
 		for _, b := range nearmiss.Of([]byte(text)) {

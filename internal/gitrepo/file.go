@@ -16,6 +16,8 @@ const (
 	maxRefs   = 256 << 20 // packed-refs
 	maxIndex  = 1 << 30   // index, sharedindex: 10 million entries
 	maxPrefix = 64        // names of an index v4, as a multiple of its size
+
+	maxSettings = 1 << 19 // of a configuration: 80 bytes each, where the text may have two
 )
 
 // readFile returns the content of a regular file. A directory is an error;

@@ -2,11 +2,15 @@ package gitrepo
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/boocode/filestore/internal/vfs"
 )
 
 // A Repo is where the parts of a repository with a working tree are. All
@@ -20,12 +24,21 @@ type Repo struct {
 
 // Find looks for a repository in dir, an absolute path without symbolic
 // links, and in the directories above it. ok is false if there is none. A
-// .git that is a file and leads nowhere is an error, as it is for git.
+// .git that is a file and leads nowhere is an error, as it is for git. One that
+// another user has put there is passed over, and is the error where none is above
+// it: it is a [*vfs.ForeignError].
 func Find(dir string) (r *Repo, ok bool, err error) {
-	for {
+	var foreign error
+	for asked := dir; ; {
 		gitDir := filepath.Join(dir, ".git")
 		st, err := os.Stat(gitDir)
+		if err == nil {
+			err = checkOwner(gitDir, dir, asked)
+		}
+		_, isForeign := errors.AsType[*vfs.ForeignError](err)
 		switch {
+		case isForeign:
+			foreign = cmp.Or(foreign, err)
 		case err == nil && st.IsDir():
 			if r, ok, err := open(dir, gitDir); ok || err != nil {
 				return r, ok, err
@@ -44,10 +57,32 @@ func Find(dir string) (r *Repo, ok bool, err error) {
 		}
 		up := filepath.Dir(dir)
 		if up == dir {
-			return nil, false, nil
+			return nil, false, foreign
 		}
 		dir = up
 	}
+}
+
+// checkOwner refuses a .git that is of another user than this process, root, and those
+// whose the directory is that it lies in, or the one that was asked about: they decide on
+// what is in it anyway. In /tmp, say, anybody can put one for all who work below.
+func checkOwner(gitDir string, dirs ...string) error {
+	st, err := os.Lstat(gitDir)
+	if err != nil {
+		return err
+	}
+	owner, self, ok := vfs.Owners(st)
+	if !ok || owner == self || owner == 0 {
+		return nil
+	}
+	for _, dir := range dirs {
+		if st, err := os.Stat(dir); err == nil {
+			if of, _, _ := vfs.Owners(st); of == owner {
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("%q is not used: %w", gitDir, &vfs.ForeignError{Owner: owner, Self: self})
 }
 
 // open describes the repository at gitDir. ok is false if git would not take
@@ -58,6 +93,9 @@ func open(root, gitDir string) (r *Repo, ok bool, err error) {
 	switch {
 	case err == nil:
 		r.CommonDir = common
+		if !isSame(filepath.Dir(gitDir), filepath.Join(common, "worktrees")) {
+			break // it says itself that it belongs there, and is none of that repository's
+		}
 		if r.MainRoot, err = mainRoot(common); err != nil {
 			return nil, false, err
 		}
@@ -94,9 +132,22 @@ func mainRoot(common string) (string, error) {
 		return "", err
 	}
 	if tree, ok := c.last("core", "worktree"); ok && tree.set {
-		return join(common, tree.value), nil
+		root := join(common, tree.value)
+		if gitDir, err := readLink(filepath.Join(root, ".git"), "gitdir: "); err == nil && isSame(gitDir, common) {
+			return root, nil
+		} // else it is another's directory, of which that knows nothing
 	}
 	return common, nil
+}
+
+// isSame reports whether two paths lead to one directory.
+func isSame(a, b string) bool {
+	x, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	y, err := os.Stat(b)
+	return err == nil && os.SameFile(x, y)
 }
 
 // readLink reads a file that holds a path, relative to the file's directory,

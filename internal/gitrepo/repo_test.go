@@ -143,6 +143,27 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// TestFindStrangersTree: a git directory that names another repository's as the one that it belongs to is
+// not taken for one of its working trees, whose history it would share.
+func TestFindStrangersTree(t *testing.T) {
+	dir, _ := setup(t)
+	victim, tree := filepath.Join(dir, "victim"), filepath.Join(dir, "tree")
+	mkdir(t, victim)
+	commit(t, victim)
+	write(t, filepath.Join(tree, ".git"), "gitdir: common/worktrees/x\n")
+	mkdir(t, filepath.Join(tree, "common", "objects"))
+	mkdir(t, filepath.Join(tree, "common", "refs"))
+	gitDir := filepath.Join(tree, "common", "worktrees", "x")
+	write(t, filepath.Join(gitDir, "HEAD"), "ref: refs/heads/main\n")
+	for _, common := range []string{filepath.Join(victim, ".git"), "../.."} {
+		write(t, filepath.Join(gitDir, "commondir"), common+"\n")
+		write(t, filepath.Join(tree, "common", "config"), "[core]\nworktree = "+victim+"\n")
+		if r := find(t, tree); r.Root != tree || r.MainRoot == victim {
+			t.Errorf("Find of a tree that names %q as its common directory = %+v", common, r)
+		}
+	}
+}
+
 func TestFindRefusesBadGitFile(t *testing.T) {
 	dir, _ := setup(t)
 	for _, text := range []string{"", "gitdir: ", "gitdir: /nowhere\n", "gitdir: .\n", "x", "gitdir: \x00"} {
