@@ -146,6 +146,26 @@ func TestNobodyElseEndsATurn(t *testing.T) {
 	}
 }
 
+// A snapshot ends no turn unasked, also of its own manager.
+func TestSnapshotLeavesTheTurnOpen(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	b.initialize(m)
+	b.start(m)
+	b.write("f", "1")
+	if _, err := m.Snapshot(t.Context(), nil); !errors.Is(err, ErrTurnOpen) {
+		t.Errorf("Snapshot in a turn: %v, want ErrTurnOpen", err)
+	}
+	b.must(m.Claim(t.Context(), "f"))
+	r, err := m.Snapshot(t.Context(), &SnapshotOptions{EndTurn: true})
+	if err != nil || r.Data == nil || r.Data.Diff.Len() != 1 {
+		t.Errorf("Snapshot that ends the turn: %+v, %v", r, err)
+	}
+	if err := m.Claim(t.Context(), "f"); !errors.Is(err, ErrNoTurn) {
+		t.Errorf("Claim behind it: %v, want ErrNoTurn", err)
+	}
+}
+
 func second[T any](_ T, err error) error { return err }
 
 // After a turn was cut off, no end of a turn takes it for its own.

@@ -503,7 +503,7 @@ func (m *FileSnapshotManager) notOurs(t *history.OpenTurn) error {
 	if !alive {
 		return fmt.Errorf("%w: it was cut off", ErrNoTurn)
 	}
-	return ErrTurnOpen
+	return openError(t)
 }
 
 // treePath returns a path as trees have it, "." for the session's directory. The
@@ -746,13 +746,13 @@ func (e *turnEnd) recordStart(ctx context.Context) error {
 func (e *turnEnd) findTurn(ctx context.Context) (err error) {
 	m := e.m
 	open := e.turns.Of(m.opts.Session)
-	if e.turn, err = m.turnToEnd(ctx, e.look); err == ErrTurnOpen {
-		return openError(open)
-	} else if err != nil {
+	if e.turn, err = m.turnToEnd(ctx, e.look); err != nil {
 		return err
 	}
 	e.announced, e.cutOff = e.turn != nil, e.turn == nil && open != nil
-	if e.announced {
+	if e.announced && e.asked != nil && !e.asked.EndTurn && e.divisible() == nil {
+		return openError(open)
+	} else if e.announced {
 		return nil
 	}
 	e.turn = &history.OpenTurn{Session: m.opts.Session, After: e.head.Seq, Base: e.head.State()}

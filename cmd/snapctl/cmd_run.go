@@ -156,7 +156,7 @@ func (r *recordedRun) begin(ctx context.Context) error {
 func (r *recordedRun) endTurn(ctx context.Context) (err error) {
 	var look *manager.Result
 	if r.turns > 0 {
-		look, err = r.m.Snapshot(ctx, &manager.SnapshotOptions{Partial: true})
+		look, err = r.m.Snapshot(ctx, &manager.SnapshotOptions{EndTurn: true, Partial: true})
 	} else {
 		look, err = r.m.OnTurnEnd(ctx, nil)
 	}
