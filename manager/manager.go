@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -196,7 +197,7 @@ func (m *FileSnapshotManager) closeOwn() error {
 }
 
 // lock waits until nothing else is being changed, and locks mu. It is not got with a
-// context that has ended, though nothing is waited for.
+// context that has ended, though nothing is waited for, nor once the manager is closed.
 func (m *FileSnapshotManager) lock(ctx context.Context) (unlock func(), err error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -207,11 +208,18 @@ func (m *FileSnapshotManager) lock(ctx context.Context) (unlock func(), err erro
 		return nil, context.Cause(ctx)
 	}
 	m.mu.Lock()
-	return func() {
+	unlock = func() {
 		m.mu.Unlock()
 		<-m.busy
-	}, nil
+	}
+	if m.closed {
+		unlock()
+		return nil, errClosed
+	}
+	return unlock, nil
 }
+
+var errClosed = fmt.Errorf("the session's manager: %w", fs.ErrClosed)
 
 // locked calls fn while it holds the lock. An error of fn is told with what was to be
 // done.
@@ -252,11 +260,11 @@ func (m *FileSnapshotManager) forget() {
 }
 
 // Close ends the manager. A turn that is open counts as interrupted, unless
-// the manager is Detached.
+// the manager is Detached. What would change something returns [fs.ErrClosed] then.
 func (m *FileSnapshotManager) Close() error {
 	unlock, err := m.lock(context.Background())
-	if err != nil {
-		return err
+	if err != nil { // it is closed
+		return nil
 	}
 	defer unlock()
 	var errs []error

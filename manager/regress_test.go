@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -144,6 +145,24 @@ func TestNobodyElseEndsATurn(t *testing.T) {
 	if rows := b.modified(mine, nil); len(rows) != 0 {
 		t.Errorf("who only looked has changed %+v", rows)
 	}
+}
+
+// The end of a manager of an engine, which goes on, is the end of what it may do: a turn
+// that it began would be in everybody's way.
+func TestClosedManagerBeginsNoTurn(t *testing.T) {
+	b := newBench(t)
+	e, err := NewEngine(&EngineOptions{StoreRoot: b.stores})
+	b.must(err)
+	t.Cleanup(func() { b.must(e.Close()) })
+	within := func(o *Options) { o.Engine = e }
+	m := b.open("s", within)
+	b.initialize(m)
+	b.must(m.Close())
+	if _, err := m.OnTurnStart(t.Context(), nil); !errors.Is(err, fs.ErrClosed) {
+		t.Errorf("OnTurnStart of a closed manager: %v, want fs.ErrClosed", err)
+	}
+	b.must(m.Close())
+	b.start(b.open("s", within))
 }
 
 // A snapshot ends no turn unasked, also of its own manager.
