@@ -97,6 +97,7 @@ const (
 // too large, or no file, [store.ErrForgotten] if it was forgotten; others are those of
 // [FileSnapshotManager.Resolve].
 func (m *FileSnapshotManager) Blame(ctx context.Context, opts *BlameOptions) (*Blame, error) {
+	opts = cmp.Or(opts, new(BlameOptions))
 	return asking(ctx, m, "blame", func(ctx context.Context) (*Blame, error) {
 		path, err := opts.check(m)
 		if err != nil {

@@ -85,6 +85,7 @@ type EditedFile struct {
 // An error is an [*EditError] if a piece could not be put, or matches [ErrStale],
 // [ErrNotText], [ErrReadOnly] or [ErrOutside].
 func (m *FileSnapshotManager) ApplyEdits(ctx context.Context, req *EditRequest) (*EditResult, error) {
+	req = cmp.Or(req, new(EditRequest))
 	p := req.Patch
 	if p == nil {
 		f := patch.FilePatch{Op: patch.Update, Path: req.Path, Hunks: []patch.Hunk{{Old: req.Old, New: req.New}}}

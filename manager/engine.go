@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -80,9 +81,9 @@ type worktree struct {
 
 // NewEngine returns an engine with nothing open. Close it.
 func NewEngine(opts *EngineOptions) (*Engine, error) {
-	e := newEngine(opts)
+	e := newEngine(cmp.Or(opts, new(EngineOptions)))
 	e.resident = true
-	if opts.StoreRoot == "" {
+	if e.opts.StoreRoot == "" {
 		return nil, errNoStoreRoot
 	}
 	var ctx context.Context

@@ -2,6 +2,7 @@ package manager
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,6 +34,7 @@ type FileRange struct {
 // one that git's sparse checkout had taken out at one of the points. One that was
 // forgotten is shown as binary, without content.
 func (m *FileSnapshotManager) FileDiff(ctx context.Context, r *FileRange) (*FileDiffInfo, error) {
+	r = cmp.Or(r, new(FileRange))
 	return asking(ctx, m, "file diff", func(ctx context.Context) (*FileDiffInfo, error) { return m.fileDiff(ctx, r) })
 }
 

@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,6 +71,7 @@ var ErrNotAll = errors.New("not all could be searched")
 // or lost; [path.ErrBadPattern] for a text that cannot be looked for; [ErrOutside]; or else is one of
 // [FileSnapshotManager.Resolve].
 func (m *FileSnapshotManager) Find(ctx context.Context, opts *FindOptions) iter.Seq2[*Found, error] {
+	opts = cmp.Or(opts, new(FindOptions))
 	return func(yield func(*Found, error) bool) {
 		f, err := m.newFinder(ctx, opts)
 		if err == nil {

@@ -185,6 +185,32 @@ func TestSnapshotLeavesTheTurnOpen(t *testing.T) {
 	}
 }
 
+// Options that are nil are those that are zero.
+func TestNilOptions(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	b.initialize(m)
+	find := func(o *FindOptions) (err error) {
+		for _, err = range m.Find(t.Context(), o) {
+		}
+		return err
+	}
+	for name, errs := range map[string][2]error{
+		"NewEngine":  {second(NewEngine(nil)), second(NewEngine(new(EngineOptions)))},
+		"Blame":      {second(m.Blame(t.Context(), nil)), second(m.Blame(t.Context(), new(BlameOptions)))},
+		"FileDiff":   {second(m.FileDiff(t.Context(), nil)), second(m.FileDiff(t.Context(), new(FileRange)))},
+		"Find":       {find(nil), find(new(FindOptions))},
+		"ApplyEdits": {second(m.ApplyEdits(t.Context(), nil)), second(m.ApplyEdits(t.Context(), new(EditRequest)))},
+		"Revert":     {second(m.Revert(t.Context(), nil)), second(m.Revert(t.Context(), new(RevertOptions)))},
+		"RestoreFiles": {second(m.RestoreFiles(t.Context(), nil)),
+			second(m.RestoreFiles(t.Context(), new(RestoreOptions)))},
+	} {
+		if errs[0] == nil || errs[0].Error() != errs[1].Error() {
+			t.Errorf("%s with nil: %v, with zero options: %v", name, errs[0], errs[1])
+		}
+	}
+}
+
 func second[T any](_ T, err error) error { return err }
 
 // After a turn was cut off, no end of a turn takes it for its own.
