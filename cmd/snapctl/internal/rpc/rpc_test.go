@@ -397,6 +397,8 @@ func TestWrongFields(t *testing.T) {
 		{`"type":"apply_patch","sessionId":"s","options":{"line_hint":"x"}}`, "bad_request", "apply_patch: options.line_hint: want a number"},
 		{`"type":"apply_patch","sessionId":"s","options":{"nobody":1}}`, "bad_request", `apply_patch: unknown field "options.nobody"`},
 		{`"type":"tool_end","sessionId":"s","tool":1}`, "bad_request", "tool_end: tool: want a string, have number"},
+		{`"type":"restore","sessionId":"s","target":"start","hunks":[]}`, "bad_request", "hunks: the list is empty"},
+		{`"type":"revert","sessionId":"s","turns":["0"],"paths":[]}`, "bad_request", "paths: the list is empty"},
 		{`"type":"get_file_diff","sessionId":"s"}`, "bad_request", "want path"},
 		{`"type":"whereis","sessionId":"s"}`, "bad_request", "want path"},
 		{`"type":"note_read","sessionId":"s"}`, "bad_request", "want path"},

@@ -3,6 +3,7 @@ package verbs
 import (
 	"context"
 
+	"github.com/boocode/filestore/internal/explain"
 	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/session"
@@ -104,6 +105,33 @@ func (s *Session) restoring(ctx context.Context, to *manager.EntryFunc, isPrevie
 		answer.Diffs, err = s.planDiffs(ctx, r, texts, p.Context)
 	}
 	return answer, err
+}
+
+// wantSome refuses a list that is there and has nothing in it: without one all would be taken back,
+// which who has picked nothing does not mean.
+func wantSome(paths, hunks []string) error {
+	for name, list := range map[string][]string{"paths": paths, "hunks": hunks} {
+		if list != nil && len(list) == 0 {
+			return explain.Errorf(explain.BadRequest, "%s: the list is empty: leave it out if all is meant", name)
+		}
+	}
+	return nil
+}
+
+// RestoreFiles is the manager's, of lists that have something in them.
+func (s *Session) RestoreFiles(ctx context.Context, o *manager.RestoreOptions) (*manager.RestoreResult, error) {
+	if err := wantSome(o.Paths, o.Hunks); err != nil {
+		return nil, err
+	}
+	return s.FileSnapshotManager.RestoreFiles(ctx, o)
+}
+
+// Revert is so, too.
+func (s *Session) Revert(ctx context.Context, o *manager.RevertOptions) (*manager.RestoreResult, error) {
+	if err := wantSome(o.Paths, o.Hunks); err != nil {
+		return nil, err
+	}
+	return s.FileSnapshotManager.Revert(ctx, o)
 }
 
 func restore(ctx context.Context, s *Session, a *Restore) (*Restored, error) {
