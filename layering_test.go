@@ -48,8 +48,9 @@ var mayImport = map[string][]string{
 	"internal/testseed":    {}, // for tests
 	"internal/testdisk":    {}, // for tests
 	"internal/testformat":  {}, // for tests
-	"internal/explain": {"manager", "internal/history", "internal/places", "internal/retain", "patch",
-		"session", "store", "internal/cas", "tree", "internal/trees", "internal/sessionlog", "internal/cas/layout"},
+	"internal/explain": {"manager", "internal/history", "internal/inside", "internal/places", "internal/retain",
+		"patch", "session", "store", "internal/cas", "tree", "internal/trees", "internal/sessionlog",
+		"internal/cas/layout"},
 	"internal/mutants": {}, // a program that breaks the rest
 	"tree":             {"store"},
 	"internal/trees": {"internal/progress", "tree", "store", "internal/vfs", "internal/similar",

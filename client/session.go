@@ -19,7 +19,7 @@ type Initialize struct {
 	Detached    bool   `json:"detached,omitempty"`    // a turn may end on another connection
 	Resume      bool   `json:"resume,omitempty"`      // the engine has died, not the runtime: the turn goes on
 	AllowBroad  bool   `json:"allowBroad,omitempty"`  // also a home directory and the like
-	Limits      Limits `json:"limits"`
+	Limits      Limits `json:"limits,omitzero"`
 }
 
 // Limits are those of captures. Zero is the default, negative is none.

@@ -13,6 +13,7 @@ import (
 	"github.com/boocode/filestore/internal/filediff"
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/hunks"
+	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/internal/livedir"
 	"github.com/boocode/filestore/internal/merging"
 	"github.com/boocode/filestore/internal/standing"
@@ -188,7 +189,7 @@ func (r *HunkRange) cursor() (file, hunk int, err error) {
 		_, err = fmt.Sscanf(string(b), "%d %d", &file, &hunk)
 	}
 	if err != nil || r.Limit < 0 {
-		return 0, 0, fmt.Errorf("limit %d, cursor %q: not an answer's", r.Limit, r.Cursor)
+		return 0, 0, fmt.Errorf("limit %d, cursor %q: %w", r.Limit, r.Cursor, inside.ErrPage)
 	}
 	return file, hunk, nil
 }

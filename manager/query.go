@@ -11,6 +11,7 @@ import (
 
 	"github.com/boocode/filestore/internal/filediff"
 	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/standing"
 	"github.com/boocode/filestore/internal/trees"
@@ -149,7 +150,7 @@ func (m *FileSnapshotManager) modifiedFiles(ctx context.Context, r *Range) (*Mod
 	r = cmp.Or(r, new(Range))
 	after, err := base64.StdEncoding.DecodeString(r.Cursor)
 	if err != nil || r.Limit < 0 {
-		return nil, fmt.Errorf("limit %d, cursor %q: not an answer's", r.Limit, r.Cursor)
+		return nil, fmt.Errorf("limit %d, cursor %q: %w", r.Limit, r.Cursor, inside.ErrPage)
 	}
 	list, diffs, err := m.modified(ctx, r)
 	if err != nil {

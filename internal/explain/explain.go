@@ -16,6 +16,7 @@ import (
 	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/internal/places"
 	"github.com/boocode/filestore/internal/retain"
 	"github.com/boocode/filestore/internal/sessionlog"
@@ -73,7 +74,9 @@ var (
 	// BadRequest: it is no JSON, or a field is missing or of the wrong kind.
 	BadRequest = &Kind{Code: "bad_request", Exit: Usage, Status: badRequest,
 		Advice: "Correct the arguments and call again.",
-		is:     func(err error) bool { return errors.Is(err, history.ErrNoWindows) }}
+		is: func(err error) bool {
+			return errors.Is(err, history.ErrNoWindows) || errors.Is(err, inside.ErrPage)
+		}}
 	BadCommand = &Kind{Code: "bad_command", Exit: Usage, Status: notFound} // there is none of that name
 	// DuplicateID: a request under this ID is being answered.
 	DuplicateID = &Kind{Code: "duplicate_id", Exit: Environment, Status: conflict}

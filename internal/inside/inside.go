@@ -137,6 +137,9 @@ var (
 	ErrBadName = errors.New("no name for a tag")
 )
 
+// ErrPage: what is asked for is no part of a list.
+var ErrPage = errors.New("want a limit from 0, and a cursor that an answer had")
+
 // An Engine is a *manager.Engine.
 type Engine interface{ Close() error }
 

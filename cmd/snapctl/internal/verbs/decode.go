@@ -14,7 +14,7 @@ import (
 
 // Decode reads a request from JSON: an object with the fields of into, a pointer to a
 // structure, and of the structures beside it, which others read. Whatever is wrong is
-// bad_request, and names the field: one that nobody knows, too.
+// bad_request, and names the field: one that nobody knows, too, and one that has to be there.
 func Decode(what string, request []byte, into any, beside ...reflect.Type) error {
 	return decode(what, request, into, append(beside, reflect.TypeOf(into).Elem()))
 }
@@ -30,6 +30,9 @@ func decode(what string, request []byte, into any, known []reflect.Type) error {
 	}
 	if err == nil {
 		err = checkFields(fields, reflect.TypeOf(into).Elem(), known, "")
+	}
+	if err == nil && known != nil {
+		err = checkThere(fields, reflect.TypeOf(into).Elem())
 	}
 	if err == nil {
 		err = fill(into, request, fields)
@@ -82,6 +85,23 @@ func checkFields(fields map[string]json.RawMessage, of reflect.Type, known []ref
 		}
 		if !ok && known != nil {
 			return fmt.Errorf("unknown field %.100q", prefix+name)
+		}
+	}
+	return nil
+}
+
+// checkThere checks that an object has the fields of a structure that are not left out where
+// they are empty: those that docs/reference/rpc.schema.json requires.
+func checkThere(fields map[string]json.RawMessage, of reflect.Type) error {
+	for f := range of.Fields() {
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch value := string(fields[name]); {
+		case f.Anonymous && name == "":
+			if err := checkThere(fields, f.Type); err != nil {
+				return err
+			}
+		case name != "-" && options == "" && (value == "" || value == "null"):
+			return fmt.Errorf("want %s", name)
 		}
 	}
 	return nil

@@ -20,7 +20,7 @@ type ApplyPatch struct {
 	Sequential bool              `json:"sequential,omitempty"`
 	Fuzz       *int              `json:"fuzz,omitempty"`     // of a unified diff
 	Expected   map[string]string `json:"expected,omitempty"` // hashes, by path
-	Options    MatchOptions      `json:"options"`
+	Options    MatchOptions      `json:"options,omitzero"`
 	Preview    bool              `json:"preview,omitempty"`
 }
 

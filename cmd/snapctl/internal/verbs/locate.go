@@ -9,7 +9,7 @@ type Locate struct {
 	Content string       `json:"content"`
 	Old     string       `json:"old"`
 	New     *string      `json:"new,omitempty"` // to be put there
-	Options MatchOptions `json:"options"`
+	Options MatchOptions `json:"options,omitzero"`
 }
 
 // MatchOptions are [patch.Options] as programs write them.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -122,15 +123,12 @@ const (
 // bounds returns what part of a list is asked for, of at most so many rows.
 func (p *Page) bounds(most int) (from, to int, err error) {
 	if p.Cursor != "" {
-		if from, err = strconv.Atoi(p.Cursor); err != nil || from < 0 {
-			return 0, 0, explain.Errorf(explain.BadRequest, "cursor %q: want one that an answer had", p.Cursor)
-		}
+		from, err = strconv.Atoi(p.Cursor)
 	}
-	n := p.Limit
-	if n <= 0 {
-		n = pageSize
+	if err != nil || from < 0 || p.Limit < 0 {
+		return 0, 0, fmt.Errorf("limit %d, cursor %q: %w", p.Limit, p.Cursor, inside.ErrPage)
 	}
-	return from, from + min(n, most), nil
+	return from, from + min(cmp.Or(p.Limit, pageSize), most), nil
 }
 
 func modifiedFiles(ctx context.Context, s *Session, a *manager.Range) (*manager.ModifiedFiles, error) {

@@ -42,23 +42,33 @@ func TestSnapshotOfMoment(t *testing.T) {
 }
 
 // TestBind: what is no structure is the caller's mistake, and so are fields that neither the
-// verb nor what stands beside it knows.
+// verb nor what stands beside it knows, and those that have to be there and are not.
 func TestBind(t *testing.T) {
 	head := reflect.TypeFor[struct {
 		ID        int    `json:"id"`
 		Type      string `json:"type"`
 		SessionID string `json:"sessionId"`
 	}]()
+	needs := map[string]string{"initialize": `"cwd":"/","sessionId":"s"`, "tool_start": `"tool":"t"`,
+		"tool_end": `"tool":"t"`, "told": `"snapshotSeq":1,"entryId":""`, "claim": `"paths":[]`,
+		"note_read": `"path":"a"`, "get_file_diff": `"path":"a"`, "whereis": `"path":"a"`, "blame": `"path":"a"`,
+		"find": `"text":"a"`, "restore_preview": `"target":"@"`, "restore": `"target":"@"`,
+		"revert_preview": `"turns":["0"]`, "revert": `"turns":["0"]`, "navigate_tree": `"target":"e"`,
+		"undo_patch": `"undoId":"u"`}
 	for _, v := range All {
 		for _, bad := range []string{``, `{`, `[]`, `"x"`, `1`, `{"nobody":[1]}`} {
 			if _, err := v.Bind([]byte(bad), head); explain.Of(err) != explain.BadRequest {
 				t.Errorf("%s %s: %v", v.Name, bad, err)
 			}
 		}
-		for _, good := range []string{`{}`, `null`, `{"id":7,"type":"x","sessionId":"s"}`} {
-			if _, err := v.Bind([]byte(good), head); err != nil {
-				t.Errorf("%s %s: %v", v.Name, good, err)
+		for _, nothing := range []string{`{}`, `null`, `{"id":7,"type":"x"}`} {
+			_, err := v.Bind([]byte(nothing), head)
+			if has := needs[v.Name] == ""; has != (err == nil) || !has && explain.Of(err) != explain.BadRequest {
+				t.Errorf("%s %s: %v", v.Name, nothing, err)
 			}
+		}
+		if _, err := v.Bind([]byte("{"+needs[v.Name]+"}"), head); err != nil {
+			t.Errorf("%s %s: %v", v.Name, needs[v.Name], err)
 		}
 	}
 	for verb, bad := range map[string]string{
