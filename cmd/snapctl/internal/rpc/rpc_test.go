@@ -388,6 +388,7 @@ func TestWrongFields(t *testing.T) {
 		{`"type":"ping","Id":7}`, "bad_request", `ping: unknown field "Id"`},
 		{`"type":"initialize","CWD":"/","sessionId":"t"}`, "bad_request", `initialize: unknown field "CWD"`},
 		{`"type":"ping","nobody":1}`, "bad_request", `ping: unknown field "nobody"`},
+		{`"type":"ping","timeoutMs":-1}`, "bad_request", "timeoutMs -1: want 1 or more"},
 		{`"type":"claim","sessionId":7,"paths":["a"]}`, "bad_request", "claim: sessionId: want a string"},
 		{`"type":"claim","sessionId":"s","paths":"a"}`, "bad_request", "claim: paths: want an array, have string"},
 		{`"type":"claim","sessionId":"s","paths":["a",7]}`, "bad_request", "claim: paths[1]: want a string, have number"},
@@ -494,7 +495,10 @@ func TestDuplicateID(t *testing.T) {
 			t.Errorf("cancel: %v", a)
 		}
 	}
-	l.refused("4", `"type":"block","timeoutMs":5`, "timed_out")
+	a := l.refused("4", `"type":"block","timeoutMs":5`, "timed_out")
+	if says := a["error"].(string); !strings.HasPrefix(says, "not done within 5 ms") {
+		t.Errorf("timed out: %q", says)
+	}
 	l.refused("5", `"type":"panic"`, "internal")
 	l.send(`{"id":6,"type":"block"}`)
 	close(block)

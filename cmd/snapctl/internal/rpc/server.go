@@ -226,6 +226,8 @@ func (c *conn) begin(q *request, run *running) error {
 		q.key = fmt.Sprintf("%p", run)
 	}
 	switch {
+	case q.TimeoutMs < 0:
+		return explain.Errorf(explain.BadRequest, "timeoutMs %d: want 1 or more", q.TimeoutMs)
 	case c.running[q.key] != nil:
 		return explain.Errorf(explain.DuplicateID, "request %s is being answered", q.ID)
 	case c.requests >= maxRequests || c.bytes+len(q.line) > maxBytes:
@@ -243,7 +245,8 @@ func (c *conn) begin(q *request, run *running) error {
 func (c *conn) reply(ctx context.Context, q *request, run *running, do doing) {
 	if q.TimeoutMs > 0 {
 		var stop context.CancelFunc
-		ctx, stop = context.WithTimeout(ctx, time.Duration(min(q.TimeoutMs, 1e9))*time.Millisecond)
+		ctx, stop = context.WithTimeoutCause(ctx, time.Duration(min(q.TimeoutMs, 1e9))*time.Millisecond,
+			tooLate(q.TimeoutMs))
 		defer stop()
 	}
 	data, err := c.guarded(ctx, q.Type, do)
@@ -268,6 +271,12 @@ func (c *conn) reply(ctx context.Context, q *request, run *running, do doing) {
 	c.requests--
 	c.bytes -= len(q.line)
 }
+
+// tooLate is the error of a request that was not done within so many milliseconds.
+type tooLate int64
+
+func (e tooLate) Error() string        { return fmt.Sprintf("not done within %d ms, its timeoutMs", int64(e)) }
+func (e tooLate) Is(target error) bool { return target == context.DeadlineExceeded }
 
 // guarded calls do. What goes wrong in one request is no harm to the others.
 func (c *conn) guarded(ctx context.Context, command string, do doing) (data any, err error) {

@@ -15,6 +15,7 @@ import (
 	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/rollback"
+	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
@@ -71,7 +72,7 @@ func (s *Session) holds(ctx context.Context, isPreview *bool, plan string,
 	if err != nil || PlanSum(r) == plan {
 		return nil, err
 	}
-	answer := &Restored{RestoreResult: r, Complete: r.IsComplete(), Plan: PlanSum(r)}
+	answer := &Restored{RestoreResult: r, Complete: r.IsComplete(), Plan: PlanSum(r), Entries: []session.Entry{}}
 	return answer, explain.Errorf(explain.OtherPlan,
 		"nothing was changed: files have changed since the preview, and something else would be done now")
 }

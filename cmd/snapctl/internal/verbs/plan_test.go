@@ -52,7 +52,7 @@ func TestPlan(t *testing.T) {
 		plan := fmt.Sprintf(`%s,"plan":%q`, about, m["plan"])
 		w.write("a", after+"the user's\nand more\n")
 		answer, err := w.ask(verb, plan)
-		if explain.Of(err) != explain.OtherPlan || answer["plan"] == m["plan"] {
+		if explain.Of(err) != explain.OtherPlan || answer["plan"] == m["plan"] || answer["entries"] == nil {
 			t.Errorf("%s of another plan: %v, %v", verb, answer, err)
 		}
 		if b, _ := os.ReadFile(filepath.Join(w.dir, "a")); string(b) != after+"the user's\nand more\n" {
