@@ -108,7 +108,7 @@ func ReadParcel(record []byte) (*Parcel, error) {
 		p.Objects = []ParcelObject{{h.Kind, h.ID}}
 		return p, nil
 	}
-	g, err := pack.DecodeGroup(&h, record[pack.HeaderSize:])
+	g, err := pack.DecodeGroup(&h, record[pack.HeaderSize:], nil)
 	if err != nil {
 		return nil, &ParcelError{err}
 	}
@@ -143,7 +143,7 @@ func (p *Parcel) Data(fn func(o ParcelObject, data []byte) error) error {
 		}
 		return fn(p.Objects[0], data)
 	}
-	g, err := pack.DecodeGroup(&h, p.Record[pack.HeaderSize:])
+	g, err := pack.DecodeGroup(&h, p.Record[pack.HeaderSize:], nil)
 	for i := 0; err == nil && i < len(g.Members); i++ {
 		err = fn(p.Objects[i], g.Data(i))
 	}
@@ -238,8 +238,10 @@ func (w *Writer) PutParcelAnd(record []byte, fn func(id store.ID, content []byte
 		return nil, err
 	}
 	payload := record[pack.HeaderSize:]
+	buf := pack.TakeBuffer()
+	defer pack.PutBuffer(buf)
 	if h.Kind == pack.RecGroup {
-		g, err := pack.DecodeGroup(&h, payload)
+		g, err := pack.DecodeGroup(&h, payload, buf)
 		if err != nil {
 			return bad(err)
 		}
@@ -248,7 +250,7 @@ func (w *Writer) PutParcelAnd(record []byte, fn func(id store.ID, content []byte
 	if was, err := w.s.Forgotten(h.ID); was || err != nil { // it does not come back by a remote
 		return nil, err
 	}
-	data, err := pack.Decompress(&h, payload, nil)
+	data, err := pack.Decompress(&h, payload, buf)
 	if err != nil {
 		return bad(err)
 	}

@@ -133,8 +133,10 @@ func Shares(members []Member, size int64) []int64 {
 	return list
 }
 
-// DecodeGroup returns what the payload of a group holds.
-func DecodeGroup(h *Header, payload []byte) (*Group, error) { return decodeGroup(h, payload, 0, nil) }
+// DecodeGroup returns what the payload of a group holds. As of [Decompress], the bytes lie in into.
+func DecodeGroup(h *Header, payload []byte, into *[]byte) (*Group, error) {
+	return decodeGroup(h, payload, 0, into)
+}
 
 // decodeGroup returns what the payload of a group holds, if member is 0, or a part of it with
 // that member, from 1 on. As of [Decompress], the bytes lie in into.
@@ -238,7 +240,7 @@ func (p *Pack) corrupt(loc Location, err error) error {
 // VerifyGroup makes sure that a record that was just made decodes to what it was made
 // of.
 func VerifyGroup(h *Header, payload, raw []byte) error {
-	g, err := DecodeGroup(h, payload)
+	g, err := DecodeGroup(h, payload, nil)
 	if err != nil || !bytes.Equal(g.raw, raw) {
 		return fmt.Errorf("compressed group does not decode to itself: %w", errors.Join(err, store.ErrCorrupt))
 	}
