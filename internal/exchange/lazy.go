@@ -121,7 +121,7 @@ func (x *importing) promise(refs []lines.PackRef, put func([]byte) error) error 
 // come while one is under way; what lies behind what is wanted is likely to be wanted next, since
 // contents are in the order of their paths.
 const (
-	maxGap   = 64 << 10
+	maxGap   = 32 << 10 // a group has some 60 KB: none is read that nobody wants
 	maxRange = 8 << 20
 	maxAhead = 256 << 10
 	fewParts = 16 // more are wanted of a list, and nothing is read ahead

@@ -181,6 +181,9 @@ func (x *lazyReader) atRandom() {
 	if n > int64(len(ids)) || n > 600 {
 		x.t.Errorf("%d files at random: %d requests", len(ids), n)
 	}
+	if groups := x.groups(ids); more > groups+groups/20 {
+		x.t.Errorf("%d files at random: %d bytes came for groups of %d", len(ids), more, groups)
+	}
 	before = x.backend.n.Load()
 	for _, id := range ids {
 		if _, err := x.s.CopyBlob(x.ctx, io.Discard, id); err != nil {
@@ -190,6 +193,22 @@ func (x *lazyReader) atRandom() {
 	if n := x.backend.n.Load() - before; n > 0 {
 		x.t.Errorf("%d requests for what had been fetched", n)
 	}
+}
+
+// groups returns how many bytes the groups take that contents are in: so much has to come.
+func (x *lazyReader) groups(ids []store.ID) (sum int64) {
+	p, err := x.s.PromisesOf("origin")
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	seen := make(map[cas.PromisedPlace]bool)
+	for _, id := range ids {
+		if at, ok := p.Find(id); ok && !seen[at] {
+			seen[at] = true
+			sum += int64(at.Len)
+		}
+	}
+	return sum
 }
 
 // whole writes all files, and has nothing left to be asked for.
