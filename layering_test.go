@@ -41,7 +41,7 @@ var mayImport = map[string][]string{
 	"internal/cas/pack":    {"internal/cas/layout", "store", "internal/vfs", "internal/object"},
 	"internal/cas/journal": {"internal/cas/layout", "store", "internal/vfs", "internal/object"},
 	"internal/cas": {"internal/progress", "internal/cas/layout", "internal/cas/pack",
-		"internal/cas/journal", "store", "internal/vfs", "internal/object"},
+		"internal/cas/journal", "store", "internal/vfs", "internal/object", "internal/words"},
 	"internal/watch":       {},
 	"internal/nearmiss":    {}, // for tests
 	"internal/testhistory": {}, // for tests

@@ -34,8 +34,11 @@ func (a *app) backend(text string, mayMake bool) (remote.Backend, string, error)
 			dir = a.path(text)
 		}
 		if mayMake { // its parent has to be there: a disk may not be mounted
-			if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-				return nil, "", refuse("", "remote %q: %w", text, err)
+			switch err := os.Mkdir(dir, 0o700); {
+			case errors.Is(err, fs.ErrNotExist):
+				return nil, "", refuse("the directory above it has to be there", "remote %q: %w", text, err)
+			case err != nil && !errors.Is(err, fs.ErrExist):
+				return nil, "", fmt.Errorf("remote %q: %w", text, err)
 			}
 		}
 		d, err := remote.OpenDir(dir)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/store"
 )
 
@@ -38,6 +39,13 @@ func (e *OwnerError) Unwrap() error { return e.Err }
 // Is reports that the error is store.ErrOwner.
 func (e *OwnerError) Is(target error) bool { return target == ErrOwner }
 
+// A CreateError says why the directory of a store could not be made.
+type CreateError struct{ Err error }
+
+func (e *CreateError) Error() string { return fmt.Sprintf("create store: %v", e.Err) }
+
+func (e *CreateError) Unwrap() error { return e.Err }
+
 // A SpaceError says that a writer has stopped before the disk is full. It
 // matches [store.ErrNoSpace].
 type SpaceError struct {
@@ -51,8 +59,8 @@ func (e *SpaceError) Error() string {
 	if e.Dir != "" {
 		where = "where " + e.Dir + " is"
 	}
-	return fmt.Sprintf("%v: %d bytes are free %s, and %d are kept for restores and for others",
-		store.ErrNoSpace, e.Free, where, e.Keep)
+	return fmt.Sprintf("%v: %s are free %s, and %s are kept for restores and for others",
+		store.ErrNoSpace, words.Size(e.Free), where, words.Size(e.Keep))
 }
 
 // Is reports that the error is store.ErrNoSpace.

@@ -154,11 +154,12 @@ var Kinds = []*Kind{
 		Hint:   "another prune or repair changed the store meanwhile: run the command again",
 		Advice: "Another prune or repair was faster: call again."},
 	{Code: "no_space", Exit: Environment, Status: fullDisk, Errs: []error{store.ErrNoSpace},
-		Hint:   "free some space, e.g. by 'snapctl prune --keep-last 50'; restore and undo still work",
+		Hint:   "free some space, e.g. by 'snapctl prune --keep-last 50'; restore and undo may take what is left",
 		Advice: "The disk is full: ask the user to free some, or to run snapctl prune."},
 	// of the store, or of the directory
 	{Code: "no_space", Exit: Environment, Status: fullDisk, Errs: []error{syscall.ENOSPC, syscall.EDQUOT},
-		Hint:   "free some space on that disk; if the store is on it, 'snapctl prune --keep-last 50' may do so",
+		Hint: "free some space on that disk, or remove files if 'df -i' says that it can have no more; if the store " +
+			"is on it, 'snapctl prune --keep-last 50' may do so",
 		Advice: "The disk is full: ask the user to free some, or to run snapctl prune."},
 	{Code: "damaged", Exit: Damage, Status: broken, Errs: []error{retain.ErrDamaged},
 		Hint: "run 'snapctl repair'; if it cannot mend everything, --accept-loss of repair accepts the loss for " +
@@ -248,6 +249,10 @@ var Kinds = []*Kind{
 		Advice: "The path does not exist: see snapshot_diff, or create the file with patch_apply and an empty old."},
 	{Code: "exists", Exit: Environment, Status: broken, Errs: []error{fs.ErrExist},
 		Advice: "Something is in the way: see what is there first."},
+	{Code: "permission", Exit: Environment, Status: broken, Errs: []error{syscall.EROFS},
+		Hint: "the disk is read-only, as it is made after disk errors: log, diff, cat and check read what is there, " +
+			"and export writes it to another disk",
+		Advice: "The disk is read-only: ask the user."},
 	{Code: "permission", Exit: Environment, Status: broken, Errs: []error{fs.ErrPermission},
 		Advice: "The operating system refuses: ask the user."},
 	{Code: "closed", Exit: Environment, Status: unavailable,

@@ -247,7 +247,8 @@ func (h *Health) Concerns(storeDir string, now time.Time) []Concern {
 	}
 	if free, total, err := vfs.Space(storeDir); err == nil {
 		if reserve := cas.ReserveOf(total); free < 2*reserve {
-			add(false, "%d MB are free on its disk, and below %d MB nothing is captured", free/1e6, reserve/1e6)
+			add(false, "%s are free on its disk, and below %s nothing is captured", words.Size(free),
+				words.Size(reserve))
 		}
 	}
 	return list
