@@ -284,6 +284,9 @@ func (a *app) startServing(ctx context.Context, dir string, f *serveFlags) error
 	cmd.Dir = string(filepath.Separator) // and not the user's, which it would keep busy
 	cmd.SysProcAttr = detached()
 	said, err := os.CreateTemp("", "snapctl-serve-")
+	if err != nil { // TMPDIR is not there, or full
+		said, err = os.CreateTemp(base, "snapctl-serve-")
+	}
 	if err != nil {
 		return err
 	}
