@@ -128,7 +128,7 @@ func (p *place) hintPath(cmd *cobra.Command, rev string, err error) error {
 	}
 	what, did := "a file: name the REV, too", "'snapctl restore @ %[1]s' makes it what it was at the newest turn; "
 	if !p.isPath(ctx, file) {
-		if _, isTold := errors.AsType[*failure](err); isTold {
+		if _, isTold := errors.AsType[*failure](err); isTold || strings.HasPrefix(rev, "@") {
 			return err
 		}
 		if file = p.nearPath(ctx, file); file == "" {
