@@ -204,7 +204,8 @@ func readConfigFile(name string) (text []byte, err error) {
 		text, err = os.ReadFile(name)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("configuration: %w", err)
+		return nil, &failure{exitEnvironment, fmt.Errorf("configuration: %w", err),
+			"HOME, or XDG_CONFIG_HOME, says where it is: it may be that of another user"}
 	}
 	return text, nil
 }

@@ -119,6 +119,10 @@ func failureOf(err error) *failure {
 	if owner, ok := errors.AsType[*cas.OwnerError](err); ok {
 		return &failure{exitEnvironment, err, ownerHint(owner)}
 	}
+	if _, ok := errors.AsType[*cas.CreateError](err); ok && !cas.IsNoSpace(err) {
+		return &failure{exitEnvironment, err,
+			"stores are kept in ~/.boo/file-store: --store DIR, or $BOO_STORE, names a directory that is yours"}
+	}
 	if _, ok := errors.AsType[*vfs.ForeignError](err); ok {
 		return &failure{exitEnvironment, err,
 			"others can write there: remove the file, or keep stores in a directory of your own with --store DIR"}
@@ -213,6 +217,9 @@ func ownerHint(e *cas.OwnerError) string {
 	if u, err := user.LookupId(strconv.Itoa(e.Owner)); err == nil {
 		name, as = u.Username, "sudo -u "+u.Username
 	}
-	return fmt.Sprintf("it is %s's: '%s snapctl …' runs as its owner, "+
-		"'snapctl --store DIR …' keeps stores of your own", name, as)
+	instead := fmt.Sprintf("'%s snapctl …' runs as its owner", as)
+	if u, err := user.LookupId(strconv.Itoa(e.Self)); err == nil && e.Owner == 0 && isBelow(e.Path, u.HomeDir) {
+		instead = fmt.Sprintf("'sudo chown -R %s %s' makes it yours", u.Username, words.ShellQuote(e.Path))
+	}
+	return fmt.Sprintf("it is %s's: %s, 'snapctl --store DIR …' keeps stores of your own", name, instead)
 }

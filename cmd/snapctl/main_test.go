@@ -12,6 +12,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -397,5 +398,23 @@ func TestCancelled(t *testing.T) {
 	}
 	if _, err := os.Stat(unwritten); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a cancelled export has made its directory: %v", err)
+	}
+}
+
+// TestOwnerHint: who has run snapctl with sudo in a home can take over what that made there.
+func TestOwnerHint(t *testing.T) {
+	u, err := user.Lookup("nobody")
+	if err != nil {
+		t.Skip(err)
+	}
+	uid, _ := strconv.Atoi(u.Uid)
+	store := filepath.Join(u.HomeDir, ".boo")
+	for path, want := range map[string]string{
+		store:    "'sudo chown -R nobody " + store + "' makes it yours",
+		"/srv/s": "'sudo -u root snapctl …' runs as its owner",
+	} {
+		if got := ownerHint(&cas.OwnerError{Path: path, Owner: 0, Self: uid}); !strings.Contains(got, want) {
+			t.Errorf("%s: %s; want %s", path, got, want)
+		}
 	}
 }

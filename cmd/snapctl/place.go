@@ -90,6 +90,10 @@ func (a *app) storeRoot() (string, error) {
 			return "", &failure{exitUsage, errors.New("no place for the store: HOME is not set"),
 				"name one with --store DIR"}
 		}
+		if !filepath.IsAbs(home) {
+			return "", &failure{exitUsage, fmt.Errorf("no place for the store: HOME is %q: want a path from the root",
+				home), "name one with --store DIR"}
+		}
 		base = filepath.Join(home, ".boo", "file-store")
 	}
 	return filepath.Abs(a.path(base))

@@ -52,14 +52,15 @@ func CheckOwner(dir string) error {
 
 // OwnerOf returns why a directory of stores, or a store, could not be opened: if it
 // was for permissions, and the directory, or the first above it that can be looked
-// at, is another user's, the error is an [*OwnerError]; else it is err.
+// at, is another user's, the error is an [*OwnerError]; else, or if there is no such
+// directory, it is err.
 func OwnerOf(dir string, err error) error {
 	if !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
 	for at := dir; ; at = filepath.Dir(at) {
 		st, serr := os.Stat(at)
-		if serr != nil && at != filepath.Dir(at) {
+		if errors.Is(serr, fs.ErrPermission) && at != filepath.Dir(at) {
 			continue
 		}
 		if serr != nil {

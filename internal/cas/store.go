@@ -107,7 +107,7 @@ func Open(ctx context.Context, dir string, opts *Options) (*Store, error) {
 	opts = cmp.Or(opts, new(Options))
 	if !opts.ReadOnly {
 		if err := makeDir(dir); err != nil {
-			return nil, fmt.Errorf("create store: %w", OwnerOf(dir, err))
+			return nil, &CreateError{OwnerOf(dir, err)}
 		}
 	}
 	s, err := openDir(ctx, dir, opts)
