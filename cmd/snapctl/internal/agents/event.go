@@ -125,7 +125,7 @@ func (a *Agent) fill(event *Event, e *told) (err error) {
 		if e.Agent != "" { // what a subagent is told to do
 			event.Name = ""
 		}
-		event.Title, event.Model = strings.ToValidUTF8(e.Prompt[:min(len(e.Prompt), maxTitle)], ""), e.Model
+		event.Title, event.Model = titleOf(e.Prompt), e.Model
 	case ToolAsked: // it does not say which call of the tool
 		switch {
 		case e.Tool != "" && a.reads(e.Tool), e.Tool == "" && e.Kind != "ToolPermission":
@@ -163,6 +163,18 @@ func (a *Agent) fill(event *Event, e *told) (err error) {
 		}
 	}
 	return nil
+}
+
+// titleOf returns what says of a prompt what the turn is for: its beginning. One that Claude
+// Code writes itself, when a command or a subagent in the background has ended, has a summary.
+func titleOf(prompt string) string {
+	if strings.HasPrefix(prompt, "<task-notification>") {
+		_, rest, _ := strings.Cut(prompt, "<summary>")
+		if summary, _, ok := strings.Cut(rest, "</summary>"); ok {
+			prompt = summary
+		}
+	}
+	return strings.ToValidUTF8(prompt[:min(len(prompt), maxTitle)], "")
 }
 
 // A call is that of a tool.

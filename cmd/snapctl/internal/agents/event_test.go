@@ -88,7 +88,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestReadOthers reads what Codex and Gemini CLI have told hooks, cut to what matters.
+// TestReadOthers reads what agents have told hooks, cut to what matters.
 func TestReadOthers(t *testing.T) {
 	gemini, codex := Named("gemini"), Named("codex")
 	write := `"tool_name":"write_file","tool_input":{"file_path":"a.txt","content":"one\n"}`
@@ -104,6 +104,9 @@ func TestReadOthers(t *testing.T) {
 		{codex, "SessionStart", `"source":"startup","model":"m"`, &Event{Name: SessionStart, Source: "startup", Model: "m"}},
 		{codex, "UserPromptSubmit", `"prompt":"do it","model":"m"`, &Event{Name: Prompt, Title: "do it", Model: "m"}},
 		{codex, "UserPromptSubmit", `"prompt":"do it","agent_id":"a"`, nil},
+		{Named("claude"), "UserPromptSubmit", `"prompt":"<task-notification>\n<task-id>b9jkh8at3</task-id>\n` +
+			`<status>completed</status>\n<summary>Background command \"step\" completed</summary>\n</task-notification>"`,
+			&Event{Name: Prompt, Title: `Background command "step" completed`}},
 		{codex, "PostToolUse", patch + `,"tool_response":""`, &Event{Name: ToolEnd, Tool: "c1", Wrote: []string{"/p/a.txt", "/p/b.txt", "/p/c d.txt"}}},
 		{codex, "PostToolUse", `"tool_name":"Bash","tool_use_id":"c2","tool_response":""`, &Event{Name: ToolEnd, Tool: "c2"}},
 		{codex, "PreToolUse", `"tool_name":"update_plan","tool_use_id":"c3"`, nil},
