@@ -426,6 +426,65 @@ func TestControlsOnTerminal(t *testing.T) {
 	}
 }
 
+// TestAskedToGoBeside: where a turn of another session is open, what takes something back asks
+// about that first, and not after it was told to go on.
+func TestAskedToGoBeside(t *testing.T) {
+	dir, stores := t.TempDir(), t.TempDir()
+	on := onTerminal(t, stores)
+	write := func(m *manager.FileSnapshotManager, name string) {
+		t.Helper()
+		_, err := m.OnTurnStart(t.Context(), &manager.Turn{Title: "make " + name})
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), nil, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var sessions []*manager.FileSnapshotManager
+	for _, id := range []string{"one", "two"} {
+		m, err := manager.Open(t.Context(), dir, &manager.Options{StoreRoot: stores, Session: id, Detached: true})
+		if err == nil {
+			_, err = m.Initialize(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		sessions = append(sessions, m)
+	}
+	write(sessions[0], "a")
+	if _, err := sessions[0].OnTurnEnd(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	write(sessions[1], "b")
+	has := func(want bool) {
+		t.Helper()
+		if _, err := os.Stat(filepath.Join(dir, "a")); (err == nil) != want {
+			t.Errorf("stat a: %v, want it there: %v", err, want)
+		}
+	}
+	const about = `("make b") has not ended: it is of session two`
+	for _, test := range []struct {
+		command, answers, said string
+		code                   int
+		has                    bool // afterwards
+	}{
+		{"restore @~1", "n\n", "Go on beside it? [y/N] snapctl: nothing was changed", exitRefused, true},
+		{"restore @~1", "y\ny\n", "Go on beside it? [y/N] go on and delete 1 file? [y/N]", exitDone, false},
+		{"undo", "y\n", "Go on beside it? [y/N]", exitDone, true},
+		{"revert turn:0", "y\ny\n", "Go on beside it? [y/N]", exitDone, false},
+	} {
+		args := append(strings.Fields(test.command), "--root", dir, "--session", "one")
+		code, out, said := on(test.answers, args...)
+		if code != test.code || !strings.Contains(said, about) || !strings.Contains(said, test.said) {
+			t.Errorf("%s: exit code %d, output %q, says %q, want %d and %q", test.command, code, out, said, test.code,
+				test.said)
+		}
+		has(test.has)
+	}
+}
+
 // Where a turn is open of which no tool runs, a restore offers to end it first.
 func TestAskedToEndTurn(t *testing.T) {
 	dir, stores := t.TempDir(), t.TempDir()

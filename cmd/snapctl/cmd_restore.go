@@ -179,7 +179,7 @@ func (a *app) restore(cmd *cobra.Command, rev string, args []string, f *restoreF
 	for i := range paths {
 		paths[i] = cmp.Or(paths[i], ".")
 	}
-	if err := p.askToEndTurn(cmd, f); err != nil {
+	if err := p.askAboutTurns(cmd, f); err != nil {
 		return err
 	}
 	f.offered = &manager.HunkRange{Restore: rev, Paths: paths}
@@ -345,7 +345,7 @@ func pathsDiffer(n int) string {
 
 func (a *app) takeBack(cmd *cobra.Command, f *restoreFlags, fn takesBack, back string) error {
 	ctx := cmd.Context()
-	opts := &manager.UndoOptions{OnDirty: f.onDirty, Force: f.force, Past: f.past}
+	opts := &manager.UndoOptions{OnDirty: f.onDirty, Past: f.past}
 	p, err := a.restoring(ctx, func(p *place) error {
 		var preview func() (*manager.RestoreResult, error)
 		if f.past {
@@ -362,7 +362,7 @@ func (a *app) takeBack(cmd *cobra.Command, f *restoreFlags, fn takesBack, back s
 	}
 	defer p.close()
 	err = a.runAgreed(cmd, p, f, back, func(preview bool) (*manager.RestoreResult, error) {
-		opts.Preview, opts.EndTurn = preview, f.endTurn
+		opts.Preview, opts.Force, opts.EndTurn = preview, f.force, f.endTurn
 		ctx, stop := a.showProgress(ctx)
 		defer stop()
 		return fn(p.m, ctx, opts)
@@ -427,7 +427,7 @@ func (a *app) runAgreed(cmd *cobra.Command, p *place, f *restoreFlags, back stri
 		if err := p.waitUntilIdle(cmd.Context()); err != nil {
 			return err
 		}
-	} else if err := p.askToEndTurn(cmd, f); err != nil {
+	} else if err := p.askAboutTurns(cmd, f); err != nil {
 		return err
 	}
 	err := p.askHunks(cmd, f, run)

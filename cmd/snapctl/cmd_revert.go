@@ -76,10 +76,9 @@ func (a *app) revert(cmd *cobra.Command, f *restoreFlags) error {
 		paths[i] = cmp.Or(paths[i], ".")
 	}
 	f.offered = &manager.HunkRange{Turns: f.turns, Paths: paths}
-	opts := &manager.RevertOptions{Turns: f.turns, Paths: paths, OnDirty: f.onDirty, OnConflict: f.onConflict,
-		Force: f.force}
+	opts := &manager.RevertOptions{Turns: f.turns, Paths: paths, OnDirty: f.onDirty, OnConflict: f.onConflict}
 	err = a.runAgreed(cmd, p, f, "undo", func(preview bool) (*manager.RestoreResult, error) {
-		opts.Preview, opts.EndTurn, opts.Hunks = preview, f.endTurn, f.hunks
+		opts.Preview, opts.Force, opts.EndTurn, opts.Hunks = preview, f.force, f.endTurn, f.hunks
 		for {
 			shown, stop := a.showProgress(ctx)
 			r, err := p.m.Revert(shown, opts)

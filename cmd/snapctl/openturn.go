@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -70,6 +72,42 @@ func (p *place) askToEndTurn(cmd *cobra.Command, f *restoreFlags) error {
 	return nil
 }
 
+// askAboutTurns finds out whether a restore may go on beside turns of other sessions, and
+// whether the session's own is to end first.
+func (p *place) askAboutTurns(cmd *cobra.Command, f *restoreFlags) error {
+	beside, err := p.askToGoBeside(cmd.Context(), f)
+	if err != nil {
+		return err
+	}
+	if err = p.askToEndTurn(cmd, f); beside {
+		f.force = true
+	}
+	return err
+}
+
+// askToGoBeside asks on a terminal whether a restore goes on though turns of other sessions
+// are open, before it is asked for anything else.
+func (p *place) askToGoBeside(ctx context.Context, f *restoreFlags) (agreed bool, err error) {
+	if f.force || f.dryRun || f.yes || !p.app.canAsk() {
+		return false, nil
+	}
+	open, err := inside.Of(p.m).AllOpenTurns()
+	if err != nil {
+		return false, err
+	}
+	open = slices.DeleteFunc(open, func(t *history.OpenTurn) bool { return t.Session == p.m.Session() })
+	if len(open) == 0 {
+		return false, nil
+	}
+	for _, t := range open {
+		p.app.note("%s has not ended: it is of session %s", openTurnText(t), t.Session)
+	}
+	if !p.app.ask(ctx, "Go on beside it?") {
+		return false, refuse(p.app.whatEnds(open), "nothing was changed")
+	}
+	return true, nil
+}
+
 // openTurnText names an open turn.
 func openTurnText(t *history.OpenTurn) string {
 	text := "The open turn"
@@ -104,22 +142,27 @@ func (p *place) runningTool(t *history.OpenTurn) (string, error) {
 	if len(t.Tools) == 0 {
 		return "", nil
 	}
-	name := t.Tools[len(t.Tools)-1]
+	name, asked := t.Tools[len(t.Tools)-1], false
 	calls, err := p.hookCalls(context.Background())
 	if err != nil {
 		return "", err
 	}
 	for _, c := range calls.Calls {
-		if c.Session == t.Session && c.Tool == name && c.Name != "" {
-			name = c.Name
+		if c.Session == t.Session && c.Tool == name {
+			name, asked = cmp.Or(c.Name, name), c.Asked
 			break
 		}
 	}
-	text, runs := "it seems that its tool "+words.Quoted(words.FirstLine(name, maxTitleShown)), " runs"
-	if !t.ToolBegan.IsZero() {
-		runs = " has been running for " + when.Length(time.Since(t.ToolBegan))
+	text := "its tool " + words.Quoted(words.FirstLine(name, maxTitleShown))
+	switch {
+	case asked && t.ToolBegan.IsZero():
+		return text + " waits for your answer, or runs", nil
+	case asked:
+		return text + " has waited for your answer, or run, for " + when.Length(time.Since(t.ToolBegan)), nil
+	case t.ToolBegan.IsZero():
+		return "it seems that " + text + " runs", nil
 	}
-	return text + runs, nil
+	return "it seems that " + text + " has been running for " + when.Length(time.Since(t.ToolBegan)), nil
 }
 
 // hookCalls returns what hooks keep of the tools that run.
@@ -227,11 +270,11 @@ func (p *place) turnOpenHint(cmd *cobra.Command, err error) error {
 		if oerr != nil || len(open) == 0 {
 			return err
 		}
-		hint = p.app.whatEnds(open) + "; --force does not wait for that"
+		hint = p.app.whatEnds(open) + "; --force goes on beside it"
 	case turn.Held:
 		hint = "the program that runs the turn is at work, and will end it; --session ID records in another session"
 		if cmd.Name() != "snapshot" {
-			hint = "the program that runs the turn is at work, and will end it; --force does not wait for that"
+			hint = "the program that runs the turn is at work, and will end it; --force goes on beside it"
 		}
 	default:
 		hint = "if the agent was stopped, end its turn first: " + p.app.commandAfter(cmd.Name(), flagEndTurn)
