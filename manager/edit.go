@@ -49,7 +49,7 @@ type EditResult struct {
 	UndoID  string       `json:"undoId,omitempty"` // for UndoEdit; "": nothing was written
 	Undoes  string       `json:"undoes,omitempty"` // the edit that it takes back
 	Session string       `json:"session,omitempty"`
-	Turn    *int         `json:"turnIndex,omitempty"` // that was open
+	Turn    *int         `json:"turnIndex,omitempty"` // whose it is; nil: of none
 	Time    time.Time    `json:"time"`
 	Files   []EditedFile `json:"files"`
 	Preview bool         `json:"preview,omitempty"`
@@ -80,7 +80,8 @@ type EditedFile struct {
 // ApplyEdits edits files: all pieces of a request, or none. What the files held
 // is in the store before the first of them is written, and each is replaced in
 // one step if it still holds what was edited. The files are claimed for the turn
-// of the session that is open.
+// of the session that is open; with [Options.ToolWindows] only while a tool of it
+// runs, as an edit that is made between two is the user's.
 //
 // An error is an [*EditError] if a piece could not be put, or matches [ErrStale],
 // [ErrNotText], [ErrReadOnly] or [ErrOutside].

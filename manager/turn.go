@@ -444,7 +444,8 @@ func (m *FileSnapshotManager) lookInTurn(ctx context.Context, what string,
 // them: they are its own, whoever else is at work. A directory stands for all
 // that is in it. Paths are relative to the session's directory, or absolute.
 // With [Options.ToolWindows] that holds until no tool of the turn runs: what
-// several sessions may have done to the files later is contested.
+// several sessions may have done to the files later is contested. What changes
+// while none runs is the user's, whether it is claimed or not.
 // Best is to claim before writing: a turn of another session that has ended by
 // then has booked as contested what it could not know.
 //

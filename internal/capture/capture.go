@@ -329,7 +329,7 @@ func (c *capture) run(ctx context.Context, workers int) (*dirJob, error) {
 	case root.gone:
 		return nil, errors.New("the root is gone")
 	case root.reason != 0:
-		return nil, fmt.Errorf("the root is %s", root.reason)
+		return nil, fmt.Errorf("the root itself is left out of captures (%s)", root.reason)
 	}
 	return root, nil
 }
