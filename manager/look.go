@@ -141,8 +141,10 @@ func (o *look) dispute(ctx context.Context) error {
 	var claims, now [][]byte
 	for _, t := range o.turns.Open {
 		if slices.Contains(o.windows, t.Session) {
-			atWork, claims = append(atWork, t), slices.Concat(claims, t.Claims, t.Foreign)
-			now = append(now, t.ClaimsNow()...)
+			atWork, now = append(atWork, t), append(now, t.ClaimsNow()...)
+			if t.ToolWindows { // without them a turn may claim what it has written, until it ends
+				claims = slices.Concat(claims, t.Claims, t.Foreign)
+			}
 		}
 	}
 	if len(claims) == 0 {

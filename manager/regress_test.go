@@ -211,6 +211,29 @@ func TestNilOptions(t *testing.T) {
 	}
 }
 
+// A runtime that does not tell of tools may claim what it has written, though another session
+// looks before it does, and heard of an earlier claim.
+func TestClaimAfterALook(t *testing.T) {
+	b := newBench(t)
+	m, other, third := b.open("s"), b.open("other"), b.open("third")
+	for _, m := range []*FileSnapshotManager{m, other, third} {
+		b.initialize(m)
+	}
+	b.start(other)
+	b.start(m)
+	b.must(m.Claim(t.Context(), "f"))
+	b.write("f", "1")
+	b.end(m)
+	b.start(m)
+	b.write("f", "2")
+	b.start(third)
+	b.must(m.Claim(t.Context(), "f"))
+	b.end(m)
+	if d := cmp.Diff(map[string]string{"f": "added claimed"}, brief(b.modified(m, nil))); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
 func second[T any](_ T, err error) error { return err }
 
 // After a turn was cut off, no end of a turn takes it for its own.
