@@ -14,8 +14,9 @@
 //
 // What a runtime does all day has methods of its own, OnTurnStart to OnTurnEnd.
 //
-// Errors match by errors.Is what the manager returns, manager.ErrTurnOpen and the
-// others. A Client may be used from several goroutines.
+// What an engine has answered is an [*Error]. It matches by errors.Is what the manager
+// returns, manager.ErrTurnOpen and the others. Other errors are of ctx, of arguments that
+// JSON cannot have, or of the connection, which has ended then. A Client may be used from several goroutines.
 package client
 
 import (
@@ -53,8 +54,9 @@ func (e *Error) Is(target error) bool {
 
 // A Client is a connection to an engine.
 type Client struct {
-	conn io.ReadWriteCloser
-	out  wire.LineWriter
+	conn  io.ReadWriteCloser
+	close func() error // of conn, once
+	out   wire.LineWriter
 
 	mu      sync.Mutex // guards the rest
 	next    int
@@ -90,14 +92,15 @@ func Dial(ctx context.Context, storeDir string) (*Client, error) {
 
 // New returns a client that speaks over a connection, which it closes.
 func New(conn io.ReadWriteCloser) *Client {
-	c := &Client{conn: conn, out: wire.LineWriter{W: conn}, waiting: make(map[string]*request)}
+	c := &Client{conn: conn, close: sync.OnceValue(conn.Close), out: wire.LineWriter{W: conn},
+		waiting: make(map[string]*request)}
 	go c.read()
 	return c
 }
 
 // Close ends the connection. Requests under way are cancelled, and turns that are
 // open count as interrupted.
-func (c *Client) Close() error { return c.conn.Close() }
+func (c *Client) Close() error { return c.close() }
 
 // read hands out lines until the connection ends.
 func (c *Client) read() {
@@ -127,7 +130,7 @@ func (c *Client) read() {
 		case <-q.left:
 		}
 	}
-	c.conn.Close() // nobody reads what comes
+	c.close() // nobody reads what comes
 	if errors.Is(err, io.EOF) {
 		err = fmt.Errorf("engine: the connection has ended: %w", io.ErrUnexpectedEOF)
 	}
@@ -143,14 +146,12 @@ func (c *Client) read() {
 // send sends a request.
 func (c *Client) send(verb, session string, args any) (*request, error) {
 	fields := make(map[string]json.RawMessage)
-	if args != nil {
-		b, err := json.Marshal(args)
-		if err == nil {
-			err = json.Unmarshal(b, &fields)
-		}
-		if err != nil {
-			return nil, err
-		}
+	b, err := json.Marshal(args)
+	if err == nil && string(b) != "null" { // which a nil pointer is, too
+		err = json.Unmarshal(b, &fields)
+	}
+	if err != nil {
+		return nil, err
 	}
 	c.mu.Lock()
 	if c.err != nil {

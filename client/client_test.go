@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/boocode/filestore/client"
@@ -42,12 +43,27 @@ func engine(t *testing.T, answer func(q map[string]any) string) *client.Client {
 			}
 		}
 	}()
-	c := client.New(ours)
+	c := client.New(&once{Conn: ours})
 	t.Cleanup(func() {
-		c.Close()
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
 		<-done
 	})
 	return c
+}
+
+// once is a connection that is closed once, as those of sockets are.
+type once struct {
+	net.Conn
+	closed atomic.Bool
+}
+
+func (o *once) Close() error {
+	if o.closed.Swap(true) {
+		return net.ErrClosed
+	}
+	return o.Conn.Close()
 }
 
 func response(id any, rest string) string {
@@ -96,6 +112,14 @@ func TestAnswers(t *testing.T) {
 	if err := c.Call(t.Context(), "ping", nil, &struct{ N string }{}); err == nil ||
 		!strings.Contains(err.Error(), "answer: ") {
 		t.Errorf("an answer of another kind: %v", err)
+	}
+}
+
+// TestNilArguments: options that are nil are none, as in Go.
+func TestNilArguments(t *testing.T) {
+	c := engine(t, func(q map[string]any) string { return response(q["id"], `"success":true`) })
+	if err := c.Call(t.Context(), "undo", (*manager.UndoOptions)(nil), nil); err != nil {
+		t.Error(err)
 	}
 }
 
