@@ -336,3 +336,7 @@ func (e engineDoor) WatchStats() map[string]capture.WatchStats {
 	}
 	return stats
 }
+
+func (e engineDoor) BeforeAdopt(fn func(ctx context.Context, storeDir string) error) {
+	e.beforeAdopt = fn
+}

@@ -53,6 +53,8 @@ type Engine struct {
 	stop     context.CancelFunc // ends care
 	cared    chan struct{}      // closed when it has ended
 
+	beforeAdopt func(ctx context.Context, storeDir string) error // see [inside.EngineDoor]; may be nil
+
 	mu     sync.Mutex // guards the rest
 	trees  map[string]*worktree
 	yield  context.CancelFunc // ends what care does while nobody works; nil: nothing

@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -107,6 +108,11 @@ func (e *Engine) adoptMoved(ctx context.Context, mv *places.Moved) error {
 	for _, wt := range e.trees { // one that no manager has would be in the way
 		if wt.dir == mv.Store && wt.managers == 0 {
 			e.drop(wt)
+		}
+	}
+	if mv.IsWhole() && e.beforeAdopt != nil {
+		if err := e.beforeAdopt(ctx, mv.Store); err != nil {
+			return fmt.Errorf("adopt %q: %w", mv.From, err)
 		}
 	}
 	if err := places.Adopt(ctx, mv, &places.AdoptOptions{StoreRoot: e.opts.StoreRoot}); err != nil {

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/places"
+	"github.com/boocode/filestore/internal/wire"
 	"github.com/boocode/filestore/internal/words"
 )
 
@@ -95,15 +97,26 @@ func movedText(mv *places.Moved) string {
 		"nothing but your word says so.", words.Quote(mv.To), words.Quote(mv.From))
 }
 
-// adoptMoved has the history go on. An engine that serves the path that is gone is
-// of no use any more, and would be in the way.
+// endServing ends an engine that serves the store of a path that is gone, if it is not this
+// process: it is of no use any more, and would be in the way.
+func endServing(ctx context.Context, storeDir string) error {
+	if wire.ServedBy(storeDir) == os.Getpid() {
+		return nil
+	}
+	if err := stopEngine(ctx, storeDir); !errors.Is(err, errNobodyServes) {
+		return err
+	}
+	return nil
+}
+
+// adoptMoved has the history go on.
 func (a *app) adoptMoved(ctx context.Context, mv *places.Moved) error {
 	base, err := a.storeRoot()
 	if err != nil {
 		return err
 	}
 	if mv.IsWhole() {
-		if err := stopEngine(ctx, mv.Store); err != nil && !errors.Is(err, errNobodyServes) {
+		if err := endServing(ctx, mv.Store); err != nil {
 			return err
 		}
 	}

@@ -64,8 +64,12 @@ func (a *app) newEngine() (*manager.Engine, error) {
 		return nil, err
 	}
 	home, git := a.home()
-	return manager.NewEngine(&manager.EngineOptions{StoreRoot: root, Home: home, Git: git, Logger: a.log,
+	e, err := manager.NewEngine(&manager.EngineOptions{StoreRoot: root, Home: home, Git: git, Logger: a.log,
 		NoPrompts: a.noPrompts(), IgnoreFile: a.ignoreFile(), Limits: new(limitFlags).limits(a)})
+	if err == nil {
+		inside.OfEngine(e).BeforeAdopt(endServing)
+	}
+	return e, err
 }
 
 // serveIdle is after how long an engine ends that nobody asks for anything.

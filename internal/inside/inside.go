@@ -155,6 +155,10 @@ type EngineDoor interface {
 	// WatchStats returns what the watch on each directory has been through, by real
 	// path.
 	WatchStats() map[string]capture.WatchStats
+
+	// BeforeAdopt has fn called before the engine has the whole of a store go on at another
+	// path: to end who serves the old one, which is gone.
+	BeforeAdopt(fn func(ctx context.Context, storeDir string) error)
 }
 
 type locationKey struct{}
