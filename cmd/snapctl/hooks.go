@@ -220,8 +220,7 @@ func (ev *recording) goesOn(ctx context.Context) (err error) {
 			}
 		}
 		if slices.Contains(ev.tools, ev.Tool) {
-			_, terr := ev.m.OnToolEnd(ctx, ev.Tool)
-			err = errors.Join(err, terr)
+			err = errors.Join(err, ev.endTool(ctx))
 		}
 	case agents.ToolRefused, agents.BatchEnd:
 		refused := slices.DeleteFunc(ev.tools, func(tool string) bool {
@@ -242,6 +241,16 @@ func (ev *recording) goesOn(ctx context.Context) (err error) {
 	case agents.Interrupted, agents.SessionEnd:
 		err = ev.cutOff(ctx)
 	}
+	return err
+}
+
+// endTool ends a tool. While the user was asked whether an edit tool may run only the user can
+// have changed what it does not name, unless another tool ran: that is not known to be the turn's.
+func (ev *recording) endTool(ctx context.Context) (err error) {
+	if ev.Edits && len(ev.tools) == 1 && len(ev.calls.asked(ev.tools)) > 0 {
+		return inside.Of(ev.m).ToolsUnknown(ctx, ev.Tool)
+	}
+	_, err = ev.m.OnToolEnd(ctx, ev.Tool)
 	return err
 }
 

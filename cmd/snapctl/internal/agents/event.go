@@ -42,6 +42,7 @@ type Event struct {
 	Call    string   `json:"call,omitempty"`   // of ToolStart and ToolAsked: the same for the same tool and arguments
 	Tools   []string `json:"tools,omitempty"`  // of BatchEnd: those calls
 	Wrote   []string `json:"wrote,omitempty"`  // by a tool that has ended well and names its files
+	Edits   bool     `json:"edits,omitempty"`  // of ToolEnd and ToolFailed: it has written Wrote and nothing else
 	Title   string   `json:"title,omitempty"`  // of Prompt: its beginning
 	Tell    bool     `json:"tell,omitempty"`   // of Prompt: the model is told what was taken back since its last turn
 	Model   string   `json:"model,omitempty"`  // of SessionStart and Prompt, if the agent says which
@@ -146,6 +147,9 @@ func (a *Agent) fill(event *Event, e *told) (err error) {
 			event.Called, event.Call = e.Tool, e.fingerprint()
 		case ToolEnd:
 			event.Wrote = a.wrote(e)
+			event.Edits = len(event.Wrote) > 0
+		case ToolFailed:
+			event.Edits = slices.Contains(a.writers, e.Tool) || slices.Contains(a.patches, e.Tool)
 		}
 	case BatchEnd:
 		for _, c := range e.Calls {
