@@ -99,6 +99,7 @@ func (a *app) clone(ctx context.Context, text, dir string, f *cloneFlags) error 
 	}
 	config.URL, config.ID = text, repo.ID()
 	a.useNear(repo, config.Cache)
+	a.cloned = repo
 	shown, stop := a.showProgress(ctx)
 	defer stop()
 	var session *string

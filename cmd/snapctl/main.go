@@ -26,6 +26,7 @@ import (
 
 	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/places"
+	"github.com/boocode/filestore/internal/remote/lines"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/session"
 )
@@ -107,7 +108,8 @@ type app struct {
 
 	settings map[string]settingValue // by key, once they were read
 	nears    *nears
-	cache    string // near cache that clone --cache names
+	cache    string      // near cache that clone --cache names
+	cloned   *lines.Repo // what clone has opened; nil: nothing
 
 	located   *places.Location // of the directory, once it was found
 	locatedOf string           // its --root

@@ -234,6 +234,9 @@ func (p *place) openKnown(ctx context.Context, c *exchange.Config) (*lines.Repo,
 // fetcher returns what fetches contents that remotes have promised.
 func (a *app) fetcher() cas.Fetcher {
 	f := &exchange.Fetcher{Open: func(ctx context.Context, c *exchange.Config) (*lines.Repo, error) {
+		if a.cloned != nil && a.cloned.ID() == c.ID {
+			return a.cloned, nil
+		}
 		repo, err := (&place{app: a}).openKnown(ctx, c)
 		if err == nil {
 			a.useNear(repo, c.Cache)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -33,6 +34,7 @@ var costTurns = flag.Int("remote-turns", 0, "measure so many turns with a remote
 type door struct {
 	*httptest.Server
 	asked, put, got atomic.Int64 // put and got are bytes
+	listed          atomic.Int64 // how many of those that were asked for are LIST
 }
 
 func newDoor(t *testing.T, server *remotetest.Server) *door {
@@ -53,6 +55,9 @@ func newDoor(t *testing.T, server *remotetest.Server) *door {
 	}
 	d.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		d.asked.Add(1)
+		if r.URL.Query().Has("list-type") {
+			d.listed.Add(1)
+		}
 		d.put.Add(max(r.ContentLength, 0))
 		proxy.ServeHTTP(w, r)
 	}))
@@ -252,6 +257,50 @@ func (e *costed) requests(d *door) {
 		e.turn(-n)
 		time.Sleep(6 * time.Second)
 		e.t.Logf("a turn that comes alone: %d requests", d.asked.Load()-before)
+	}
+}
+
+// TestCloneAsks counts what the start of a sandbox asks of a remote: LIST costs twelve times as much as other reads.
+func TestCloneAsks(t *testing.T) {
+	server := remotetest.Versity(t)
+	d := newDoor(t, server)
+	link := "s3://" + server.Bucket + "/x"
+	env := append(server.Env(), "AWS_ENDPOINT_URL="+d.URL)
+	u := &remoteUser{t, t.TempDir(), env}
+	dir := filepath.Join(u.home, "p")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	noise := rand.NewChaCha8([32]byte{1})
+	for i := range 30 { // more than an entry has room for
+		b := make([]byte, 400_000)
+		noise.Read(b)
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	u.must(dir, "snapshot", "--session", "s1")
+	u.must(dir, "remote", "init", link)
+	u.must(dir, "remote", "add", "team", link)
+	u.must(dir, "remote", "push")
+	other := &remoteUser{t, t.TempDir(),
+		append(env, "BOO_IDENTITY="+filepath.Join(u.home, ".config", "snapctl", "identity.age"))}
+	for _, c := range []struct {
+		flags         string
+		asked, listed int64
+	}{
+		{"--session=s1", 9, 3},
+		{"--lazy", 14, 3},
+		{"--base=" + filepath.Join(other.home, "base"), 14, 3}, // which it makes
+		{"--base=" + filepath.Join(other.home, "base"), 12, 3},
+	} {
+		asked, listed := d.asked.Load(), d.listed.Load()
+		other.must(other.home, "clone", "-q", link, filepath.Join(t.TempDir(), "w"), c.flags)
+		asked, listed = d.asked.Load()-asked, d.listed.Load()-listed
+		if asked != c.asked || listed != c.listed {
+			t.Errorf("clone %s asks %d times, and %d of these are LIST: want %d and %d", c.flags, asked, listed,
+				c.asked, c.listed)
+		}
 	}
 }
 

@@ -159,7 +159,11 @@ func (p *pinner) counting(ctx context.Context, l *lines.Ledger, more []lines.Lea
 
 // counts reports whether an entry, and its line, count.
 func counts(ctx context.Context, repo *lines.Repo, on *lines.Leaning) (bool, error) {
-	for _, at := range []lines.Position{{Line: on.Line}, on.Position} {
+	at := []lines.Position{{Line: on.Line}, on.Position}
+	if on.Entry == 0 { // they are one
+		at = at[1:]
+	}
+	for _, at := range at {
 		e, _, _, err := repo.Entry(ctx, repo.DirOf(on.Session), at)
 		if isGone(err) || err == nil && e.Void {
 			return false, nil

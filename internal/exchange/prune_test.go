@@ -603,7 +603,7 @@ func TestWritersBesidePrune(t *testing.T) {
 		asked[step] = make(map[int]int)
 		for ; next < len(list)*(len(asked))/steps; next++ {
 			n := turn(list[next], "beside "+step)
-			if asked[step][n]++; n > 8 {
+			if asked[step][n]++; n > 9 {
 				t.Errorf("%s: writer %d asks %d times", step, next, n)
 			}
 		}

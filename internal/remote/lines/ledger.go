@@ -190,6 +190,18 @@ func (r *Repo) Load(ctx context.Context) error {
 // readLedger returns a ledger with what came since another.
 func (r *Repo) readLedger(ctx context.Context, was *Ledger) (*Ledger, error) {
 	last := was.Newest
+	r.mu.Lock()
+	isKnown := r.isFresh
+	r.mu.Unlock()
+	if last == 0 && isKnown { // a LIST costs as much as twelve of these
+		_, err := r.b.Stat(ctx, ledgerKey(1))
+		if errors.Is(err, remote.ErrNoKey) {
+			return was, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
 	if last == 0 { // there may be many: only the newest matter
 		for item, err := range r.b.List(ctx, "ledger/", "") {
 			if err != nil {
