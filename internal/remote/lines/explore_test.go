@@ -99,7 +99,7 @@ const (
 type mMistakes struct {
 	noHeed, noAnnounce, oldSure, noGrowth, noClosure, noComplete, deletesEarly, deletesNew, noVoid, keepsDead,
 	doneAnyway, noRestartHeed, packOfBefore, sendsForgotten, noRetry, foldKeepsSecret, voidsForgotten,
-	keysHideDone, noPin, pinBesidePrune, noPinHeed, oldSurvey, prunesPins, oldLine bool
+	keysHideDone, noPin, pinBesidePrune, noPinHeed, oldSurvey, prunesPins, oldLine, foldIsFree bool
 }
 
 // An mTrace is how a state came about, last step first.
@@ -373,7 +373,8 @@ func (w *mWorld) step(s mState, i int) {
 	}
 }
 
-// A writer: 0 reads the ledger, 1 chooses what to go on from, 2 puts a pack, 3 an entry, 4 heeds.
+// A writer: 0 reads the ledger, 1 chooses what to go on from, 2 puts a pack, 3 an entry, 4 heeds; 5 too, if the number
+// of its entry was in a fold.
 func (w *mWorld) writer(s mState, i int) {
 	a := &s.actors[i]
 	if a.done == a.turns {
@@ -407,6 +408,10 @@ func (w *mWorld) writer(s mState, i int) {
 		if a.again {
 			turns = (1<<(a.done+1) - 1) << a.first
 		}
+		if !e.put && s.isFolded(s.newest, a.line, a.next) {
+			w.putInFold(s, i)
+			return
+		}
 		if e.put {
 			if w.twins && e.turns&turns == 0 { // a rival: a line of its own
 				w.rival(s, i)
@@ -414,7 +419,7 @@ func (w *mWorld) writer(s mState, i int) {
 			return
 		}
 		if w.twins {
-			e.pack, e.gen, e.has = true, a.known, a.has
+			*e = mEntry{pack: true, gen: a.known, has: a.has}
 		}
 		e.put, e.turns, e.base = true, turns, none
 		s.need[a.first+a.done] = w.needs(a)
@@ -434,6 +439,43 @@ func (w *mWorld) writer(s mState, i int) {
 				w.heed(s, i)
 			}
 		}
+	case 5:
+		w.heedFold(s, i)
+	}
+}
+
+// isFolded reports whether a ledger says that an entry is in a fold.
+func (s *mState) isFolded(known, line, n uint8) bool {
+	_, m, _, _ := s.rule(known)
+	return m != nil && m.forget && m.last[line] != none && n <= m.last[line]
+}
+
+// putInFold has a writer put an entry of which the number is in a fold, unless it knows that. Nobody reads it.
+func (w *mWorld) putInFold(s mState, i int) {
+	a := &s.actors[i]
+	if s.isFolded(a.known, a.line, a.next) {
+		w.rival(s, i)
+		return
+	}
+	a.pc = 5
+	w.push(s)
+}
+
+// heedFold is heed behind that: see [Repo.Append].
+func (w *mWorld) heedFold(s mState, i int) {
+	a := &s.actors[i]
+	gen := a.known
+	a.known = s.newest
+	_, m, open, at := s.rule(a.known)
+	isVoid := m.void[a.line]&(1<<a.next) != 0 // of a generation before the prune, which has listed that number
+	switch {
+	case gen < s.newest && (open != nil && at > gen || isVoid):
+		w.overtaken(s, i, open)
+	case w.mist.foldIsFree:
+		s.acked |= 1 << (a.first + a.done)
+		w.commit(s, i)
+	default:
+		w.rival(s, i)
 	}
 }
 
@@ -463,7 +505,7 @@ func (w *mWorld) choose(s mState, i int) {
 		}
 		a.line, a.named = line, a.known
 	}
-	if a.next > 0 || a.again || a.first == 1 {
+	if a.next > 0 || a.again {
 		a.pc = 2
 		w.push(s)
 		return
@@ -562,6 +604,12 @@ func (w *mWorld) heed(s mState, i int) {
 		w.commit(s, i)
 		return
 	}
+	w.overtaken(s, i, open)
+}
+
+// overtaken has an entry be put again that may not count.
+func (w *mWorld) overtaken(s mState, i int, open *mRecord) {
+	a := &s.actors[i]
 	dead := !s.lives(a.known, a.line, s.lines[a.line][0].gen)
 	if open != nil && a.sure && open.going&(1<<a.base) != 0 {
 		dead = true
@@ -915,7 +963,7 @@ func (w *mWorld) left(s *mState) string {
 func mWriter(first, turns uint8) mActor {
 	a := mActor{role: aWriter, first: first, turns: turns}
 	if first == 1 { // who has written turn 0: it knows the ledger of then
-		a.pc, a.next, a.conf, a.view = 1, 1, 1, 1
+		a.pc, a.next, a.conf, a.view, a.cloned = 1, 1, 1, 1, true
 	}
 	return a
 }
@@ -935,6 +983,8 @@ func mWorlds() (small, large []*mWorld) {
 	}
 	own := withLine(mWriter(1, 1), 0)
 	b := func(first, turns uint8) mActor { return withLine(mWriter(first, turns), 1) }
+	copied := own // the store of the owner
+	copied.first = 2
 	some, all := []uint8{0, 1}, []uint8{0, 1, 0b111111}
 	small = []*mWorld{
 		{name: "one clones, one prunes", actors: []mActor{b(2, 2), mPruner}, going: all},
@@ -944,6 +994,8 @@ func mWorlds() (small, large []*mWorld) {
 		{name: "one is killed and begins again", actors: []mActor{own, b(2, 1), mPruner}, going: some, restart: true},
 		{name: "one forgets beside a clone", actors: []mActor{b(2, 2), mPruner}, going: []uint8{0}, forget: true},
 		{name: "one forgets beside the owner", actors: []mActor{own, mReader, mPruner}, going: some, forget: true},
+		{name: "one forgets beside two copies", actors: []mActor{own, copied, mPruner}, going: some, forget: true,
+			twins: true},
 		{name: "one leaves contents, two prune", actors: []mActor{mKeeper, mPruner, mPruner}, going: all},
 		{name: "keys are rotated", actors: []mActor{b(2, 1), mRotator, mPruner}, going: some},
 	}
@@ -959,6 +1011,8 @@ func mWorlds() (small, large []*mWorld) {
 			going: all},
 		{name: "one leaves contents beside a rotation",
 			actors: []mActor{mKeeper, mRotator, mPruner, mPruner}, going: some},
+		{name: "two forget beside two copies", actors: []mActor{own, copied, mPruner, mPruner}, going: []uint8{0},
+			forget: true, twins: true},
 		{name: "two forget", actors: []mActor{own, b(2, 1), mPruner, mPruner}, going: []uint8{0}, forget: true},
 		{name: "the owner, a clone, a rotation, a prune",
 			actors: []mActor{own, b(2, 1), mRotator, mPruner}, going: some},
@@ -1028,6 +1082,8 @@ func TestProtocolMistakes(t *testing.T) {
 			mMistakes{noPinHeed: true}},
 		{"it is said of what was there before a prune", "one leaves contents, two prune", mMistakes{oldSurvey: true}},
 		{"a line is begun that was named before a prune", "two copies, two prunes", mMistakes{oldLine: true}},
+		{"a number counts as free though a fold has come that has it", "one forgets beside two copies",
+			mMistakes{foldIsFree: true}},
 		{"a rotation hides a prune", "keys are rotated", mMistakes{keysHideDone: true}},
 	} {
 		small, large := mWorlds()
