@@ -162,7 +162,9 @@ func (h *hookRun) record(ctx context.Context) error {
 	defer cancel()
 	dir, err := h.storeDir()
 	if err != nil {
-		return err
+		h.notRecorded(h.event, err)
+		h.log.add(h.event, err)
+		return nil
 	}
 	h.late = lateIn(dir)
 	defer func() {
