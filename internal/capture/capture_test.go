@@ -3,9 +3,11 @@
 package capture
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -427,6 +429,47 @@ func TestBudget(t *testing.T) {
 	}
 	if _, err := trySnapshot(t.Context(), s, openWorkspace(t, s, root), nil); err != nil {
 		t.Errorf("without limits: %v", err)
+	}
+}
+
+// TestBudgetOfPatterns: the time is up also where a name takes long to be matched, and not only between
+// directories and files.
+func TestBudgetOfPatterns(t *testing.T) {
+	root := t.TempDir()
+	write(t, filepath.Join(root, ".gitignore"), "*.x\n")
+	for i := range 50 {
+		write(t, filepath.Join(root, fmt.Sprintf("%d.x", i)), "x")
+	}
+	write(t, filepath.Join(root, "dir/f"), "x")
+	s := openStore(t, vfstest.NewMem())
+	late := &Options{Limits: tree.Limits{Time: 1}, Partial: true}
+	r, err := trySnapshot(t.Context(), s, openWorkspace(t, s, root), late)
+	if err != nil || !r.Partial {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	for _, o := range omissions(t, s, r.Coverage) {
+		if !strings.HasSuffix(o, " budget") {
+			t.Errorf("%s: want budget: the time was up", o)
+		}
+	}
+	r, err = trySnapshot(t.Context(), s, openWorkspace(t, s, root), nil)
+	if err != nil || r.Omitted != 50 || r.Files != 2 {
+		t.Errorf("without limits: %+v, %v", r, err)
+	}
+}
+
+// TestPatternFileTooLarge: what a file of many patterns would leave out is captured, and that is said.
+func TestPatternFileTooLarge(t *testing.T) {
+	root := t.TempDir()
+	write(t, filepath.Join(root, ".booignore"), "*.x\n#"+strings.Repeat("x", maxPatternFile))
+	write(t, filepath.Join(root, "a.x"), "x")
+	s := openStore(t, vfstest.NewMem())
+	var said bytes.Buffer
+	ws := openWorkspace(t, s, root)
+	ws.log = slog.New(slog.NewTextHandler(&said, nil))
+	r, err := trySnapshot(t.Context(), s, ws, nil)
+	if err != nil || r.Omitted != 0 || !strings.Contains(said.String(), "patterns are not used") {
+		t.Errorf("%+v, %v, said %q", r, err, said.String())
 	}
 }
 

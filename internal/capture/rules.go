@@ -29,16 +29,25 @@ func IsVCS(name string, isDir bool) bool {
 	return false
 }
 
+// ruled returns what the last capture had of a name, if that says what the rules say of it; else nil.
+func (j *dirJob) ruled(s *slot) entry {
+	if s.old < 0 || j.old.rules() != j.rulesID {
+		return nil
+	}
+	e := j.old.entry(s.old)
+	switch {
+	case e.reason() == trees.Sparse, e.reason() == trees.OverBudget, // nobody has asked the rules
+		(e.kind() == vfs.Directory) != (s.kind == vfs.Directory):
+		return nil
+	}
+	return e
+}
+
 // ignored reports whether a name is to be left out by the rules. What git
 // tracks is captured all the same.
 func (j *dirJob) ignored(s *slot) bool {
 	isDir := s.kind == vfs.Directory
-	var e entry
-	if s.old >= 0 && j.old.rules() == j.rulesID {
-		if old := j.old.entry(s.old); old.reason() != trees.Sparse && isDir == (old.kind() == vfs.Directory) {
-			e = old
-		}
-	}
+	e := j.ruled(s)
 	if e != nil {
 		s.matched = e.flags()&flagMatched != 0
 	} else {
@@ -110,6 +119,10 @@ func (j *dirJob) readPatterns(w *worker) {
 			j.patterns[i] = patternFile{old[i], w.st}
 		} else {
 			p, err := readPatternFile(j.dir, name)
+			if err == errTooLarge {
+				j.c.ws.log.Warn("patterns are not used: what they would leave out is captured",
+					"path", trees.Join(j.path(), name), "bytes", p.st.Size, "most", maxPatternFile)
+			}
 			if err != nil {
 				continue // as in git; the name itself is recorded as unreadable
 			}
@@ -150,8 +163,9 @@ func (j *dirJob) oldEntry(at int) entry {
 	return j.old.entry(at)
 }
 
-// maxPatternFile is git's own limit (dir.c, PATTERN_MAX_FILE_SIZE).
-const maxPatternFile = 100 << 20
+// maxPatternFile is less than git's own limit, which is 100 MiB (dir.c, PATTERN_MAX_FILE_SIZE): a
+// pattern of two bytes takes 200 in memory, and 7,000 once it is asked and is a regular expression.
+const maxPatternFile = 2 << 20
 
 func readPatternFile(dir vfs.Dir, name string) (p patternFile, err error) {
 	f, err := dir.Open(name, &p.st)

@@ -51,6 +51,10 @@ func (j *dirJob) visitOnce(w *worker, s *slot) bool {
 	case IsVCS(s.name, s.kind == vfs.Directory):
 		s.reason = trees.VCS
 		return true
+	case j.ruled(s) == nil && j.c.late(): // patterns may be so many that each name takes long
+		s.reason = trees.OverBudget
+		s.st = vfs.Stat{}
+		return true
 	case j.ignored(s):
 		s.reason = trees.Ignored
 		s.st = vfs.Stat{}

@@ -27,6 +27,14 @@ type token struct {
 	set  *[256]bool
 }
 
+// anyByte is what "?" stands for.
+var anyByte = func() (all [256]bool) {
+	for b := range all {
+		all[b] = b != '/'
+	}
+	return all
+}()
+
 // tokenize cuts a pattern into tokens. The bytes before start stand for
 // themselves. It returns false for a pattern that matches nothing.
 //
@@ -55,11 +63,7 @@ func tokenize(pattern []byte, start int, fold bool) ([]token, bool) {
 			tokens = append(tokens, token{kind: char, char: pattern[i+1]}) // not folded
 			i += 2
 		case '?':
-			any := new([256]bool)
-			for b := range any {
-				any[b] = b != '/'
-			}
-			tokens = append(tokens, token{kind: set, set: any})
+			tokens = append(tokens, token{kind: set, set: &anyByte})
 			i++
 		case '[':
 			members, n, ok := class(pattern[i:], fold)

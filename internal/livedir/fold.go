@@ -16,16 +16,28 @@ import (
 // spellings returns those of some paths that may be spellings of another of them, or may
 // lie in directories that are.
 func spellings(paths iter.Seq[string]) map[string]bool {
-	first := make(map[string]string) // by what spellings have in common, of a path or one above it
-	doubtful := make(map[string]bool)
+	type place struct {
+		up   int    // the number of the directory; 0: the root
+		name string // folded
+	}
+	type spelt struct {
+		name   string
+		number int
+	}
+	first := make(map[place]spelt)
+	doubtful := make(map[int]bool) // by number
 	for p := range paths {
-		for at := p; at != ""; at, _ = trees.Split(at) {
-			common := folded(at)
-			if was, ok := first[common]; !ok {
-				first[common] = at
-			} else if was != at {
-				doubtful[common] = true
+		up := 0
+		for name := range strings.SplitSeq(p, "/") {
+			at := place{up, folded(name)}
+			was, ok := first[at]
+			if !ok {
+				was = spelt{name, len(first) + 1}
+				first[at] = was
+			} else if was.name != name {
+				doubtful[was.number] = true
 			}
+			up = was.number
 		}
 	}
 	if len(doubtful) == 0 { // as nearly everywhere
@@ -33,8 +45,9 @@ func spellings(paths iter.Seq[string]) map[string]bool {
 	}
 	is := make(map[string]bool)
 	for p := range paths {
-		for at := p; at != ""; at, _ = trees.Split(at) {
-			if doubtful[folded(at)] {
+		up := 0
+		for name := range strings.SplitSeq(p, "/") {
+			if up = first[place{up, folded(name)}].number; doubtful[up] {
 				is[p] = true
 				break
 			}
@@ -43,17 +56,13 @@ func spellings(paths iter.Seq[string]) map[string]bool {
 	return is
 }
 
-// folded returns what all spellings of a path have in common, whatever file system has them.
-// Other paths may have it, too: what is not ASCII is not told apart.
-func folded(path string) string {
-	names := strings.Split(path, "/")
-	for i, name := range names {
-		names[i] = strings.ToLower(name)
-		if strings.IndexFunc(name, func(r rune) bool { return r >= 0x80 }) >= 0 {
-			names[i] = "?"
-		}
+// folded returns what all spellings of a name have in common, whatever file system has them.
+// Other names may have it, too: what is not ASCII is not told apart.
+func folded(name string) string {
+	if strings.IndexFunc(name, func(r rune) bool { return r >= 0x80 }) >= 0 {
+		return "?"
 	}
-	return strings.Join(names, "/")
+	return strings.ToLower(name)
 }
 
 // distinguish has Entry tell paths of a set from each other that differ in spelling alone.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -258,5 +259,26 @@ func TestSweepFullDirectory(t *testing.T) {
 	b.expect(left)
 	if got, want := outcome(p)["d"], `skipped: it holds "d/theirs", which stays`; got != want {
 		t.Errorf("d: %q, want %q", got, want)
+	}
+}
+
+// TestSpellingsOfDeepPaths: what directories that lie in each other take, each of which is a path of the set:
+// as much as the length of all paths, and not that for each directory above them.
+func TestSpellingsOfDeepPaths(t *testing.T) {
+	var paths []string
+	for depth := range 400 {
+		paths = append(paths, strings.Repeat("d/", depth)+"d")
+	}
+	allocs := testing.AllocsPerRun(1, func() {
+		if is := spellings(slices.Values(paths)); is != nil {
+			t.Errorf("%d are doubtful", len(is))
+		}
+	})
+	if allocs > 1000 {
+		t.Errorf("%v allocations, want one per directory", allocs)
+	}
+	is := spellings(slices.Values(append(paths, "d/D/x", "é", "e")))
+	if want := len(paths); len(is) != want || is["d"] || is["e"] || !is["d/d"] || !is["d/D/x"] {
+		t.Errorf("%d of %d are doubtful beside d/D", len(is), want)
 	}
 }
