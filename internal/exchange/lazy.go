@@ -261,37 +261,42 @@ func (f *Fetcher) fetch(
 	if err != nil {
 		return err
 	}
+	wanted := make(map[cas.PromisedPlace][]store.ID)
+	for _, id := range ids {
+		if at, ok := p.Find(id); ok {
+			wanted[at] = append(wanted[at], id)
+		}
+	}
 	ranges := f.ranges(p, ids)
 	progress.Of(ctx).Begin(progress.Phase{Name: "fetching", Unit: "range", Items: int64(len(ranges))})
-	err = readBatches(ctx, repo, ranges, func(batch []readRange) error {
+	return readBatches(ctx, repo, ranges, func(batch []readRange) error {
 		w, err := s.Begin(ctx) // not while requests are under way: a prune waits for who writes
 		if err != nil {
 			return err
 		}
-		return errors.Join(putRanges(ctx, repo, w, batch), w.Close()) // which makes durable what came
+		if err = putRanges(ctx, repo, w, batch); err == nil {
+			err = haveCome(s, batch, wanted)
+		}
+		return errors.Join(err, w.Close()) // which makes durable what came
 	})
-	if err != nil {
-		return err
-	}
-	return haveCome(s, p, ids)
 }
 
-// haveCome reports as damage that something is not where a remote has promised it.
-func haveCome(s *cas.Store, p *cas.Promises, ids []store.ID) error {
-	for _, id := range ids {
-		at, ok := p.Find(id)
-		if !ok {
-			continue
-		}
-		here, err := s.Has(id)
-		if err == nil && !here {
-			here, err = s.Forgotten(id)
-		}
-		if err != nil {
-			return err
-		}
-		if !here {
-			return lacks(packRef(&p.Packs[at.Pack]), id)
+// haveCome reports as damage that a range had not what a remote has promised there.
+func haveCome(s *cas.Store, batch []readRange, wanted map[cas.PromisedPlace][]store.ID) error {
+	for _, r := range batch {
+		for _, at := range r.parts {
+			for _, id := range wanted[at] {
+				here, err := s.Has(id)
+				if err == nil && !here {
+					here, err = s.Forgotten(id)
+				}
+				if err != nil {
+					return err
+				}
+				if !here {
+					return lacks(r.ref, id)
+				}
+			}
 		}
 	}
 	return nil
