@@ -143,6 +143,9 @@ func Open(ctx context.Context, root string, opts *Options) (*FileSnapshotManager
 	if opts.Engine == nil && opts.StoreRoot == "" {
 		return nil, fmt.Errorf("open manager: %w", errNoStoreRoot)
 	}
+	if root == "" { // and not the directory that the program happens to be in
+		return nil, fmt.Errorf("open manager: root %q: %w", root, fs.ErrNotExist)
+	}
 	if opts.Session != "" && !session.ValidID(opts.Session) {
 		return nil, badSession(opts.Session)
 	}
@@ -221,19 +224,15 @@ func (m *FileSnapshotManager) lock(ctx context.Context) (unlock func(), err erro
 
 var errClosed = fmt.Errorf("the session's manager: %w", fs.ErrClosed)
 
-// locked calls fn while it holds the lock. An error of fn is told with what was to be
-// done.
-func locked[R any](ctx context.Context, m *FileSnapshotManager, what string, fn func() (*R, error)) (*R, error) {
+// locked calls fn while it holds the lock. An error is told with what was to be done.
+func locked[R any](ctx context.Context, m *FileSnapshotManager, what string, fn func() (*R, error)) (_ *R, err error) {
+	defer annotate(&err, "%s", what)
 	unlock, err := m.lock(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	r, err := fn()
-	if err != nil {
-		err = fmt.Errorf("%s: %w", what, err)
-	}
-	return r, err
+	return fn()
 }
 
 // isOwnLog reports whether a file is our own log of the session.

@@ -185,11 +185,14 @@ func TestSnapshotLeavesTheTurnOpen(t *testing.T) {
 	}
 }
 
-// Options that are nil are those that are zero.
+// Options that are nil are those that are zero, and a directory that is not named is none.
 func TestNilOptions(t *testing.T) {
 	b := newBench(t)
 	m := b.open("s")
 	b.initialize(m)
+	if _, err := Open(t.Context(), "", &Options{StoreRoot: b.stores, Session: "s"}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("Open of no directory: %v, want fs.ErrNotExist", err)
+	}
 	find := func(o *FindOptions) (err error) {
 		for _, err = range m.Find(t.Context(), o) {
 		}
