@@ -120,8 +120,12 @@ func zstdFloor(args []string, _ io.Writer) error {
 	})
 }
 
-// packFloor reads, hashes and compresses all files of DIR, appends each to
-// FILE in its smaller form, and syncs that once.
+// packGroup is how many bytes of small files a bare pack writer compresses at once, as many as
+// snapctl does.
+const packGroup = 256 << 10
+
+// packFloor reads and hashes all files of DIR, and compresses them, small ones
+// together. It appends each to FILE in its smaller form, and syncs that once.
 func packFloor(args []string, _ io.Writer) error {
 	encoder, err := zstd.NewWriter(nil)
 	if err != nil {
@@ -132,39 +136,43 @@ func packFloor(args []string, _ io.Writer) error {
 		return err
 	}
 	defer unix.Close(fd)
-	var mu sync.Mutex // guards pack
-	pack := make([]byte, 0, 1<<20)
-	put := func(b []byte) error {
+	var mu sync.Mutex // guards FILE and groups
+	var groups []*[]byte
+	put := func(data, packed []byte) error {
 		mu.Lock()
 		defer mu.Unlock()
-		if len(pack)+len(b) > cap(pack) {
-			if err := writeAll(fd, pack); err != nil {
-				return err
-			}
-			pack = pack[:0]
+		if len(packed) < len(data) {
+			return writeAll(fd, packed)
 		}
-		if len(b) > cap(pack) {
-			return writeAll(fd, b)
-		}
-		pack = append(pack, b...)
-		return nil
+		return writeAll(fd, data)
 	}
 	err = eachContent(args[0], func() func([]byte) error {
 		var packed []byte
+		group := new([]byte)
+		mu.Lock()
+		groups = append(groups, group)
+		mu.Unlock()
 		return func(data []byte) error {
 			blake3.Sum256(data)
-			packed = encoder.EncodeAll(data, packed[:0])
-			if len(packed) < len(data) {
-				return put(packed)
+			if len(data) < packGroup {
+				*group = append(*group, data...)
+				if len(*group) < packGroup {
+					return nil
+				}
+				data = *group
+				*group = (*group)[:0]
 			}
-			return put(data)
+			packed = encoder.EncodeAll(data, packed[:0])
+			return put(data, packed)
 		}
 	})
 	if err != nil {
 		return err
 	}
-	if err := writeAll(fd, pack); err != nil {
-		return err
+	for _, group := range groups {
+		if err := put(*group, encoder.EncodeAll(*group, nil)); err != nil {
+			return err
+		}
 	}
 	return unix.Fdatasync(fd)
 }

@@ -33,8 +33,15 @@ type grouping struct {
 // An openGroup is a group that objects are added to, or that is being compressed.
 type openGroup struct {
 	group
+	buf    *[]byte // that raw lies in, until it grows out of it; of [pack.TakeBuffer]
 	owners []*Writer
 	done   chan struct{} // closed when it was written, or could not be
+}
+
+func newOpenGroup() *openGroup {
+	o := &openGroup{buf: pack.TakeBuffer(), done: make(chan struct{})}
+	o.raw = (*o.buf)[:0]
+	return o
 }
 
 // isGroupable reports whether an object goes into a group.
@@ -65,7 +72,7 @@ func (w *Writer) putInGroup(kind uint8, id store.ID, data []byte) error {
 		full = s.takeGroup(of)
 	}
 	if g.open[of] == nil {
-		g.open[of] = &openGroup{done: make(chan struct{})}
+		g.open[of] = newOpenGroup()
 	}
 	o := g.open[of]
 	o.add(pack.Member{Kind: kind, Raw: uint32(len(data)), ID: id}, data)
@@ -122,6 +129,8 @@ func (s *Store) writeGroup(generation int, o *openGroup) {
 	}
 	s.wmu.Lock()
 	s.grouping.bytes -= o.size()
+	*o.buf = o.raw // nobody reads it by now, and it is as long as the next group is going to be
+	pack.PutBuffer(o.buf)
 	i := slices.Index(s.grouping.writing, o)
 	s.grouping.writing = slices.Delete(s.grouping.writing, i, i+1)
 	s.wmu.Unlock()

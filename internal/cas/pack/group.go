@@ -240,7 +240,9 @@ func (p *Pack) corrupt(loc Location, err error) error {
 // VerifyGroup makes sure that a record that was just made decodes to what it was made
 // of.
 func VerifyGroup(h *Header, payload, raw []byte) error {
-	g, err := DecodeGroup(h, payload, nil)
+	buf := TakeBuffer()
+	defer PutBuffer(buf)
+	g, err := DecodeGroup(h, payload, buf)
 	if err != nil || !bytes.Equal(g.raw, raw) {
 		return fmt.Errorf("compressed group does not decode to itself: %w", errors.Join(err, store.ErrCorrupt))
 	}
