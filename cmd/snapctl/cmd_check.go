@@ -18,6 +18,7 @@ import (
 	"github.com/boocode/filestore/internal/progress"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/words"
+	"github.com/boocode/filestore/store"
 )
 
 func (a *app) checkCommand() *cobra.Command {
@@ -194,16 +195,8 @@ func (j *checkAnswer) readContent(ctx context.Context, s *cas.Store, dir string,
 func (j *checkAnswer) checkSnapshots(ctx context.Context, s *cas.Store) error {
 	done := progress.Of(ctx)
 	done.Begin(progress.Phase{Name: "checking", Unit: "snapshot", Items: int64(j.Snapshots)})
-	checker := audit.NewChecker(s)
-	for snap, err := range s.Snapshots(ctx) {
-		if err != nil {
-			return err
-		}
+	return audit.NewChecker(s).Each(ctx, s.Snapshots(ctx), func(snap *store.Snapshot, problems []trees.Problem) error {
 		done.Count(1, 0)
-		problems, err := checker.Snapshot(ctx, snap)
-		if err != nil {
-			return err
-		}
 		for _, p := range problems {
 			path := newJSONPath(p.Path)
 			if p.At.IsZero() {
@@ -213,8 +206,8 @@ func (j *checkAnswer) checkSnapshots(ctx context.Context, s *cas.Store) error {
 					jsonLoss{EntryID: snap.Entry, In: &path, Error: p.Err.Error(), At: p.At})
 			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 func (a *app) printCheck(j *checkAnswer) {

@@ -5,8 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
+	"maps"
+	"sync"
 
 	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/store"
 )
@@ -17,6 +21,145 @@ type Checker struct {
 	s        *cas.Store
 	done     map[store.ID]bool
 	problems []trees.Problem // of the snapshot that is being checked
+}
+
+// atOnce is how many snapshots [Checker.Each] looks at together. Of each it remembers what is new in it, a
+// level of directories at a time: 40 bytes for each directory.
+//
+// A variable, so that tests make it less.
+var atOnce = 1024
+
+// Each calls fn with each of some snapshots, and what [Checker.Snapshot] finds in it. It returns the first error.
+func (c *Checker) Each(
+	ctx context.Context, snaps iter.Seq2[*store.Snapshot, error], fn func(*store.Snapshot, []trees.Problem) error,
+) error {
+	var some []*store.Snapshot
+	flush := func() error {
+		if err := c.ahead(ctx, some); err != nil {
+			return err
+		}
+		for _, snap := range some {
+			problems, err := c.Snapshot(ctx, snap)
+			if err != nil {
+				return err
+			}
+			if err := fn(snap, problems); err != nil {
+				return err
+			}
+		}
+		some = some[:0]
+		return nil
+	}
+	for snap, err := range snaps {
+		if err != nil {
+			return err
+		}
+		if some = append(some, snap); len(some) == atOnce {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return flush()
+}
+
+// ahead looks at so much of some snapshots that [Checker.Snapshot] need not look at those in which nothing
+// is missing. It reads in the order of the packs, where the versions of a directory stand in one
+// group, and not from snapshot to snapshot: directories that are equally deep in all of them are read together.
+func (c *Checker) ahead(ctx context.Context, snaps []*store.Snapshot) error {
+	a := &ahead{Checker: c, found: make(map[store.ID]bool)}
+	for _, snap := range snaps {
+		for _, state := range object.States(snap) {
+			a.add(object.Tree, state.Tree)
+			a.add(object.Coverage, state.Coverage)
+		}
+	}
+	for !a.bad && len(a.next[object.Tree])+len(a.next[object.Coverage]) > 0 {
+		level := a.next
+		a.next = make(map[object.Kind][]store.ID)
+		for kind, ids := range level {
+			if err := a.level(ctx, kind, ids); err != nil {
+				return err
+			}
+		}
+	}
+	if !a.bad {
+		maps.Copy(c.done, a.found)
+	}
+	return nil
+}
+
+// An ahead is one look of a Checker at what several snapshots need.
+type ahead struct {
+	*Checker
+
+	mu    sync.Mutex // guards the rest, and Checker.done
+	found map[store.ID]bool
+	next  map[object.Kind][]store.ID // of the directories that come next
+	bad   bool                       // something is missing: of what, Checker.Snapshot says
+}
+
+// add has a directory looked at.
+func (a *ahead) add(kind object.Kind, id store.ID) {
+	if id.IsZero() || a.done[id] || a.found[id] {
+		return
+	}
+	if a.next == nil {
+		a.next = make(map[object.Kind][]store.ID)
+	}
+	a.found[id] = true
+	a.next[kind] = append(a.next[kind], id)
+}
+
+// level looks at directories, and notes which are in them.
+func (a *ahead) level(ctx context.Context, kind object.Kind, ids []store.ID) error {
+	return a.s.EachTree(ctx, kind, ids, func(i int, content []byte, err error) error {
+		g := &oneRead{Getter: a.s, id: ids[i], content: content, err: err}
+		r := trees.TreeReader(g)
+		if kind == object.Coverage {
+			r = trees.CoverageReader(g)
+		}
+		for next, err := range topOf(r, ids[i]).entries(ctx) {
+			if err == nil {
+				err = a.meet(ctx, next)
+			}
+			if trees.IsLoss(err) {
+				a.mu.Lock()
+				a.bad = true
+				a.mu.Unlock()
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (a *ahead) meet(ctx context.Context, p *place) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if p.isBlob() {
+		return a.blob(ctx, p.id)
+	}
+	a.add(p.kind, p.id)
+	return nil
+}
+
+// A oneRead is a store of which one object was read already.
+type oneRead struct {
+	trees.Getter
+	id      store.ID
+	content []byte
+	err     error
+}
+
+func (g *oneRead) Get(ctx context.Context, kind object.Kind, id store.ID) ([]byte, error) {
+	if id == g.id {
+		return g.content, g.err
+	}
+	return g.Getter.Get(ctx, kind, id)
 }
 
 // NewChecker returns a Checker for the trees of a store.

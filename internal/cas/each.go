@@ -23,6 +23,31 @@ import (
 func (s *Store) EachBlob(
 	ctx context.Context, ids []store.ID, fn func(i int, copy func(w io.Writer) (int64, error)) error,
 ) error {
+	return s.eachObject(ctx, ids, func(ctx context.Context, r *recordReader, b numbered) error {
+		return fn(b.i, func(w io.Writer) (int64, error) { return s.copyFrom(ctx, r, w, ids[b.i], b.Location) })
+	})
+}
+
+// EachTree is [Store.EachBlob] for trees and coverage: fn gets what [Store.Get] returns. The content
+// is there until fn returns.
+func (s *Store) EachTree(
+	ctx context.Context, kind object.Kind, ids []store.ID, fn func(i int, content []byte, err error) error,
+) error {
+	return s.eachObject(ctx, ids, func(ctx context.Context, r *recordReader, b numbered) error {
+		content, ok := s.verified(r, kind, ids[b.i], b.Location)
+		var err error
+		if !ok { // damage: there may be another copy
+			content, err = s.Get(ctx, kind, ids[b.i])
+		}
+		return fn(b.i, content, err)
+	})
+}
+
+// eachObject calls fn for each of some objects in the order of the packs, on several goroutines, each with a
+// reader of its own.
+func (s *Store) eachObject(
+	ctx context.Context, ids []store.ID, fn func(ctx context.Context, r *recordReader, b numbered) error,
+) error {
 	records := s.records(ids)
 	var next atomic.Int64
 	group, ctx := errgroup.WithContext(ctx)
@@ -37,9 +62,7 @@ func (s *Store) EachBlob(
 					if err := context.Cause(ctx); err != nil {
 						return err
 					}
-					if err := fn(b.i, func(w io.Writer) (int64, error) {
-						return s.copyFrom(ctx, r, w, ids[b.i], b.Location)
-					}); err != nil {
+					if err := fn(ctx, r, b); err != nil {
 						return err
 					}
 				}
@@ -95,12 +118,18 @@ func packID(p *pack.Pack) []byte {
 func (s *Store) copyFrom(
 	ctx context.Context, r *recordReader, w io.Writer, id store.ID, loc pack.Location,
 ) (int64, error) {
-	if loc.Pack != nil && s.flushFor(loc) == nil {
-		h, data, err := r.object(loc)
-		if err == nil && h.Kind == uint8(object.Blob) && object.Hash(object.Blob, data) == id {
-			n, err := w.Write(data)
-			return int64(n), err
-		}
+	if data, ok := s.verified(r, object.Blob, id, loc); ok {
+		n, err := w.Write(data)
+		return int64(n), err
 	}
 	return s.CopyBlob(ctx, w, id) // a list of chunks, or damage: there may be another copy
+}
+
+// verified returns an object that was at a place a moment ago, if it is there and as it should be.
+func (s *Store) verified(r *recordReader, kind object.Kind, id store.ID, loc pack.Location) ([]byte, bool) {
+	if loc.Pack == nil || s.flushFor(loc) != nil {
+		return nil, false
+	}
+	h, data, err := r.object(loc)
+	return data, err == nil && h.Kind == uint8(kind) && object.Hash(kind, data) == id
 }
