@@ -426,6 +426,43 @@ func TestControlsOnTerminal(t *testing.T) {
 	}
 }
 
+// TestLogContested: files of which it is not known whose change they are count as changed, and
+// log says that they are such.
+func TestLogContested(t *testing.T) {
+	dir, stores := t.TempDir(), t.TempDir()
+	var turns []*manager.FileSnapshotManager
+	for _, id := range []string{"one", "two"} {
+		m, err := manager.Open(t.Context(), dir, &manager.Options{StoreRoot: stores, Session: id, Detached: true})
+		if err == nil {
+			_, err = m.Initialize(t.Context())
+		}
+		if err == nil {
+			_, err = m.OnTurnStart(t.Context(), &manager.Turn{Title: "make a"})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		turns = append(turns, m)
+	}
+	err := os.WriteFile(filepath.Join(dir, "a"), []byte("a\n"), 0o644)
+	if err == nil {
+		_, err = turns[0].OnTurnEnd(t.Context(), nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	user, program := terminal(t)
+	args := []string{"--store", stores, "--root", dir, "--session", "one", "log"}
+	code := run(t.Context(), args, nil, program, program, func(string) string { return "" })
+	program.Close()
+	b, _ := io.ReadAll(user) // ends with an error: nobody has the other end
+	if s := string(b); code != exitDone || !strings.Contains(s, "1 file  ") ||
+		!strings.Contains(s, "1 file contested: it may have been another session, or the user") {
+		t.Errorf("exit code %d, log shows\n%s", code, s)
+	}
+}
+
 // TestAskedToGoBeside: where a turn of another session is open, what takes something back asks
 // about that first, and not after it was told to go on.
 func TestAskedToGoBeside(t *testing.T) {

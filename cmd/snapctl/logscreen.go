@@ -106,11 +106,15 @@ func (s *logScreen) print(ctx context.Context, l *logLine, turn *manager.TurnDif
 	all := s.logColumns
 	defer func() { s.logColumns = all }()
 	s.what = max(leastWhat, s.what-max(0, width(l.sign)-2)) // lanes of a graph take room
-	names, lines, err := s.changes(ctx, turn, l.only)
+	names, contested, lines, err := s.changes(ctx, turn, l.only)
 	if err != nil {
 		return err
 	}
 	what, notes := s.whatAndNotes(l)
+	if contested > 0 && l.TurnIndex >= 0 {
+		notes = append(notes,
+			words.Count(contested, "file")+" contested: it may have been another session, or the user")
+	}
 	sign, beside := l.sign, l.beside
 	if sign == "" {
 		sign, beside = signOf(l.Moment)+" ", signUser+" "
@@ -218,9 +222,9 @@ func notesOf(l *logLine, now time.Time) (notes []string) {
 }
 
 func (s *logScreen) filesText(l *logLine, names []string) string {
-	n := l.Added + l.Modified + l.Deleted
-	if len(l.only) > 0 {
-		n = len(names)
+	n := len(names) // with those that are contested
+	if len(l.only) == 0 {
+		n = max(n, l.Added+l.Modified+l.Deleted)
 	}
 	switch {
 	case n >= 1000:
@@ -247,24 +251,27 @@ const (
 	maxBytesCounted = 4 << 20   // of a turn
 )
 
-// changes returns the paths that were changed, and counts the lines of a reasonable number
-// of them.
-func (s *logScreen) changes(ctx context.Context, turn *manager.TurnDiff, only filter) (names []string, n lineCount,
-	err error) {
+// changes returns the paths that were changed, says how many of them are contested, and counts
+// the lines of a reasonable number.
+func (s *logScreen) changes(ctx context.Context, turn *manager.TurnDiff, only filter) (names []string, contested int,
+	n lineCount, err error) {
 	if turn == nil {
-		return nil, n, nil
+		return nil, 0, n, nil
 	}
 	d := s.p.turnDiffer(turn, &diffFlags{stat: true})
 	counted, total := 0, int64(0)
 	for c, err := range d.changes(ctx, only) {
 		if err != nil {
-			return nil, n, err
+			return nil, 0, n, err
 		}
 		if c.Status == tree.Captured || c.Status == tree.Uncaptured {
 			continue
 		}
 		if len(names) == 0 || names[len(names)-1] != c.Path {
 			names = append(names, c.Path)
+			if c.Owner == manager.Contested {
+				contested++
+			}
 		}
 		if s.logColumns.lines == 0 {
 			continue
@@ -277,13 +284,13 @@ func (s *logScreen) changes(ctx context.Context, turn *manager.TurnDiff, only fi
 		total += both
 		st, err := d.stat(ctx, &c)
 		if ctx.Err() != nil {
-			return nil, n, context.Cause(ctx)
+			return nil, 0, n, context.Cause(ctx)
 		}
 		n.isUnknown = n.isUnknown || err != nil // of a content that the store has lost, say
 		n.added, n.deleted = n.added+st.Added, n.deleted+st.Deleted
 	}
 	n.isUnknown = n.isUnknown || turn.Unknown != ""
-	return names, n, nil
+	return names, contested, n, nil
 }
 
 // sizesOf returns the size of the larger side of a change, and of both.
