@@ -502,19 +502,21 @@ func TestAskedToGoBeside(t *testing.T) {
 		}
 	}
 	const about = `("make b") has not ended: it is of session two`
+	const question = "Go on beside it? [y/N]"
 	for _, test := range []struct {
 		command, answers, said string
 		code                   int
 		has                    bool // afterwards
 	}{
-		{"restore @~1", "n\n", "Go on beside it? [y/N] snapctl: nothing was changed", exitRefused, true},
-		{"restore @~1", "y\ny\n", "Go on beside it? [y/N] go on and delete 1 file? [y/N]", exitDone, false},
-		{"undo", "y\n", "Go on beside it? [y/N]", exitDone, true},
-		{"revert turn:0", "y\ny\n", "Go on beside it? [y/N]", exitDone, false},
+		{"restore @~1", "n\n", "snapctl: nothing was changed", exitRefused, true},
+		{"restore @~1", "y\ny\n", "go on and delete 1 file? [y/N]", exitDone, false},
+		{"undo", "y\n", "takes it back", exitDone, true},
+		{"revert turn:0", "y\ny\n", "take back turn 0 and delete 1 file? [y/N]", exitDone, false},
 	} {
 		args := append(strings.Fields(test.command), "--root", dir, "--session", "one")
 		code, out, said := on(test.answers, args...)
-		if code != test.code || !strings.Contains(said, about) || !strings.Contains(said, test.said) {
+		_, behind, asked := strings.Cut(said, question)
+		if code != test.code || !asked || !strings.Contains(said, about) || !strings.Contains(behind, test.said) {
 			t.Errorf("%s: exit code %d, output %q, says %q, want %d and %q", test.command, code, out, said, test.code,
 				test.said)
 		}
