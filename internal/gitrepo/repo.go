@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -31,9 +32,12 @@ func Find(dir string) (r *Repo, ok bool, err error) {
 	var foreign error
 	for asked := dir; ; {
 		gitDir := filepath.Join(dir, ".git")
-		st, err := os.Stat(gitDir)
+		st, err := os.Lstat(gitDir)
 		if err == nil {
-			err = checkOwner(gitDir, dir, asked)
+			err = checkOwner(gitDir, st, dir, asked)
+		}
+		if err == nil && st.Mode()&fs.ModeSymlink != 0 {
+			st, err = os.Stat(gitDir)
 		}
 		_, isForeign := errors.AsType[*vfs.ForeignError](err)
 		switch {
@@ -63,14 +67,10 @@ func Find(dir string) (r *Repo, ok bool, err error) {
 	}
 }
 
-// checkOwner refuses a .git that is of another user than this process, root, and those
+// checkOwner refuses a .git that is, by st, of another user than this process, root, and those
 // whose the directory is that it lies in, or the one that was asked about: they decide on
 // what is in it anyway. In /tmp, say, anybody can put one for all who work below.
-func checkOwner(gitDir string, dirs ...string) error {
-	st, err := os.Lstat(gitDir)
-	if err != nil {
-		return err
-	}
+func checkOwner(gitDir string, st fs.FileInfo, dirs ...string) error {
 	owner, self, ok := vfs.Owners(st)
 	if !ok || owner == self || owner == 0 {
 		return nil
