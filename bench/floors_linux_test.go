@@ -76,15 +76,15 @@ func TestPackFloorSize(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The small files are too small to compress; the big one is all zeros.
+	// The small files compress together, though none does by itself; the big one is all zeros.
 	small := int64(0)
 	for name, text := range contents(t, root) {
 		if filepath.Dir(name) == "large" {
 			small += int64(len(text))
 		}
 	}
-	if got := info.Size(); got <= small || got > small+4<<10 {
-		t.Errorf("pack has %d bytes, want %d and a little for a file of zeros", got, small)
+	if got := info.Size(); got < small/10 || got > small/2 {
+		t.Errorf("pack has %d bytes, of %d in small files", got, small)
 	}
 }
 

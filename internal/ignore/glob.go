@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	gitignore "github.com/sabhiram/go-gitignore"
 )
@@ -216,11 +217,21 @@ type glob struct {
 	inner          []byte // what it has somewhere between them, as far as known
 	min            int    // length of the shortest match
 
-	between kind // star and starstar: all that lies between; else ask matcher
-	matcher func() *gitignore.GitIgnore
+	between kind // star and starstar: all that lies between; else ask for tokens
+	tokens  []token
+	once    sync.Once // sets library
+	library *gitignore.GitIgnore
 }
 
-// newGlob finds out what can be compared without a regular expression.
+// maxCompiled is how many patterns of a process the library compiles, each to some 7 KB that stay;
+// a repository may have a million of them. Beyond that their tokens are matched.
+//
+// A variable, so that tests make it less.
+var maxCompiled int64 = 4096
+
+var compiled atomic.Int64
+
+// newGlob finds out what can be compared as it is.
 func newGlob(tokens []token) *glob {
 	g := &glob{}
 	for _, t := range tokens {
@@ -247,12 +258,7 @@ func newGlob(tokens []token) *glob {
 	case len(tokens) == 1 && (tokens[0].kind == star || tokens[0].kind == starstar):
 		g.between = tokens[0].kind
 	default:
-		g.inner = longestRun(tokens)
-		// Compiled when first asked: most are never reached, and the
-		// library takes 14 us for one.
-		g.matcher = sync.OnceValue(func() *gitignore.GitIgnore {
-			return gitignore.CompileIgnoreLines(expr(all))
-		})
+		g.inner, g.tokens = longestRun(tokens), all
 	}
 	return g
 }
@@ -284,7 +290,54 @@ func (g *glob) match(s []byte) bool {
 	case starstar:
 		return true
 	}
-	return bytes.Contains(between, g.inner) && g.matcher().MatchesPath(latin1(s))
+	if !bytes.Contains(between, g.inner) {
+		return false
+	}
+	// Compiled when first asked: most are never reached, and the library takes 14 us for one.
+	g.once.Do(func() {
+		if compiled.Add(1) <= maxCompiled {
+			g.library = gitignore.CompileIgnoreLines(expr(g.tokens))
+		}
+	})
+	if g.library == nil {
+		return matchTokens(g.tokens, s)
+	}
+	return g.library.MatchesPath(latin1(s))
+}
+
+// matchTokens reports whether tokens match all of s. It takes a step for each byte and token at
+// most.
+func matchTokens(tokens []token, s []byte) bool {
+	// Where a match may stand: before a token, or within one that stands for directories.
+	type places []struct{ before, within bool }
+	var room [2][32]struct{ before, within bool }
+	now, next := append(places(room[0][:0]), make(places, len(tokens)+1)...),
+		append(places(room[1][:0]), make(places, len(tokens)+1)...)
+	enter := func(p places, i int) {
+		for p[i].before = true; i < len(tokens) && tokens[i].kind >= star; i++ {
+			p[i+1].before = true // it may stand for nothing
+		}
+	}
+	enter(now, 0)
+	for _, c := range s {
+		clear(next)
+		for i, t := range tokens {
+			switch at := now[i]; {
+			case t.kind == dirs && (at.before || at.within):
+				next[i].within = true
+				if c == '/' {
+					enter(next, i+1)
+				}
+			case !at.before:
+			case t.kind == star && c != '/', t.kind == starstar:
+				enter(next, i)
+			case t.kind == char && c == t.char, t.kind == set && t.set[c]:
+				enter(next, i+1)
+			}
+		}
+		now, next = next, now
+	}
+	return now[len(tokens)].before
 }
 
 // Wildmatch reports whether pattern matches all of path, with the wildcards of

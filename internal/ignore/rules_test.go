@@ -3,6 +3,8 @@ package ignore
 import (
 	"encoding/hex"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"path"
 	"regexp"
 	"strings"
@@ -613,4 +615,44 @@ func TestConcurrentUse(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// What the library compiles, and what is matched without it since there are too many patterns, are
+// the same. A repository with very many takes no more memory for that.
+func TestBeyondTheLibrary(t *testing.T) {
+	defer func(old int64) { maxCompiled = old }(maxCompiled)
+	r := rand.New(rand.NewPCG(1, 2))
+	text := func(of string, n int) string {
+		var b strings.Builder
+		for range r.IntN(n) {
+			b.WriteByte(of[r.IntN(len(of))])
+		}
+		return b.String()
+	}
+	matched := 0
+	for range 20_000 {
+		pattern, path := text(`aab/**?[]!\`, 10), text("aab/", 8)
+		tokens, ok := tokenize([]byte(pattern), 0, false)
+		if !ok {
+			continue
+		}
+		var got [2]bool
+		for i, limit := range []int64{0, math.MaxInt64} {
+			maxCompiled = limit
+			g := newGlob(tokens)
+			got[i] = !g.literal && g.match([]byte(path))
+			if g.library != nil && limit == 0 {
+				t.Fatalf("%q was compiled", pattern)
+			}
+		}
+		if got[0] != got[1] {
+			t.Fatalf("%q matches %q: %t, and with the library %t", pattern, path, got[0], got[1])
+		}
+		if got[0] {
+			matched++
+		}
+	}
+	if matched < 300 {
+		t.Errorf("%d matches", matched)
+	}
 }
