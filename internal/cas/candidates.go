@@ -31,6 +31,7 @@ type candidate struct {
 	sealed  bool
 	stays   bool            // somebody may append to it, or it is damaged: for a repair
 	lists   []pack.Location // of chunks, that nothing needs
+	hung    int64           // bytes in other packs, of chunks that stay only if these lists do
 
 	looseness // for a compaction
 }
@@ -168,6 +169,9 @@ func (s *Store) count(c *candidate, live *Live, durable int64) error {
 			kind, err := r.kind()
 			if err == nil && kind == pack.RecChunked {
 				c.lists = append(c.lists, e.Location)
+				if !ok {
+					c.hung += s.hung(e.Location, live)
+				}
 			}
 			if errors.Is(err, store.ErrCorrupt) {
 				damage, err = cmp.Or(damage, err), nil
@@ -179,6 +183,22 @@ func (s *Store) count(c *candidate, live *Live, durable int64) error {
 		return nil
 	})
 	return cmp.Or(err, damage)
+}
+
+// hung returns how many bytes in other packs the chunks of a list take that do not live. What is not
+// found takes none.
+func (s *Store) hung(list pack.Location, live *Live) (n int64) {
+	_, refs, err := new(recordReader).read(pack.Entry{Location: list})
+	for ; err == nil && len(refs) >= chunkRefSize; refs = refs[chunkRefSize:] {
+		id := store.ID(refs[:32])
+		if _, ok := live.seen[[pack.PrefixSize]byte(id[:])]; ok {
+			continue
+		}
+		if loc, ok, err := s.find(id); ok && err == nil && loc.Pack.ID != list.Pack.ID {
+			n += loc.Size()
+		}
+	}
+	return n
 }
 
 // A packRecord is a record of a pack with what is known of its objects: of their IDs the

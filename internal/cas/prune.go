@@ -225,14 +225,15 @@ func (p *PrunePlan) condemn(list []*candidate) (small, stay []*candidate) {
 		smallSize = pack.SealSizeMax / 2
 	}
 	for _, c := range list {
-		dead := c.waste()
+		gain := c.waste() + c.hung
 		switch {
 		case forget && !c.isPure(): // who appends to it must end
 			c.stays = !p.take(c)
 		case forget || c.stays:
 			stay = append(stay, c)
-		// A chunk list may not outlive its chunks: who finds it counts on them.
-		case (len(c.lists) > 0 || dead*part >= c.size) && dead > 0 && p.take(c):
+		// A chunk list may not outlive its chunks, since who finds it counts on them: they are dead
+		// with it, or stay.
+		case gain*part >= c.size && gain > 0 && p.take(c):
 		case c.sealed && c.size < smallSize:
 			small = append(small, c)
 		default:

@@ -156,12 +156,14 @@ func sizeOf(t *testing.T, fsys vfs.FS, dir string) (size int64) {
 }
 
 // A list of chunks whose chunks are gone would be taken for the blob: it goes
-// with them, or they stay with it.
+// with them, or they stay with it, where little else of its pack is dead.
 func TestPruneChunkLists(t *testing.T) {
 	for _, c := range []struct {
 		maxCopy int64
 		sealed  bool // the pack that holds the list
-	}{{0, false}, {1, false}, {1, true}} {
+		beside  int  // bytes that live in that pack
+		stays   bool
+	}{{0, false, 8 << 20, false}, {0, false, 20 << 20, true}, {1, false, 8 << 20, true}, {1, true, 8 << 20, true}} {
 		maxCopy := c.maxCopy
 		setLimits(t, 1, never, never) // a pack for each chunk
 		disk := vfstest.NewMem()
@@ -183,7 +185,7 @@ func TestPruneChunkLists(t *testing.T) {
 			if _, _, err := w.PutReader(bytes.NewReader(big)); err != nil {
 				return err
 			}
-			kept = lib.mustCommit(t, s, "kept", []byte("kept"), random(8<<20, 7)) // and so is this, most of the pack
+			kept = lib.mustCommit(t, s, "kept", []byte("kept"), random(c.beside, 7)) // and so is this, most of the pack
 			if c.sealed {
 				s.Seal()
 			}
@@ -205,8 +207,8 @@ func TestPruneChunkLists(t *testing.T) {
 			t.Fatal(err)
 		}
 		ok, err := w.Has(object.Hash(object.Blob, big))
-		if err != nil || ok != (maxCopy > 0) {
-			t.Errorf("at most %d bytes copied, sealed %v: Has = %v, %v", maxCopy, c.sealed, ok, err)
+		if err != nil || ok != c.stays {
+			t.Errorf("at most %d bytes copied, %d beside, sealed %v: Has = %v, %v", maxCopy, c.beside, c.sealed, ok, err)
 		}
 		if ok {
 			checkBlob(t, s, object.Hash(object.Blob, big))
