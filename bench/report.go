@@ -133,7 +133,7 @@ type goal struct {
 }
 
 var goals = []goal{
-	{tree: "linux", part: "first", contender: "snapctl", factor: 1.5, of: "bare pack writer"},
+	{tree: "linux", part: "first", contender: "snapctl", factor: 1.3, of: "bare pack writer"},
 	{tree: "linux", part: "first", contender: "snapctl", factor: 0.2, of: "git"},
 	{tree: "linux", part: "first", contender: "snapctl", plus: 200e6, memory: true},
 	{tree: "linux", part: "unchanged", contender: "snapctl", factor: 1.15, of: "stat walk", plus: 5e6},
@@ -149,9 +149,12 @@ var goals = []goal{
 	{tree: "wide", part: "turn", contender: clientName, plus: 2.5e6, syncs: 2},
 	{tree: "wide", part: "turn", contender: laterName, plus: 2.5e6, syncs: 2},
 	{tree: "linux", part: "restore", contender: clientName, factor: 3, of: "10 files written, synced and renamed"},
-	{tree: "linux", part: "export", contender: "snapctl", factor: 1.3, of: "bare file creation"},
+	{tree: "linux", part: "export", contender: "snapctl", factor: 1.5, of: "bare file creation"},
 	{tree: "linux", part: "export", contender: "snapctl", factor: 1, of: "git"},
-	{tree: "linux", part: "size", contender: "snapctl", factor: 0.5, of: "git"},
+	{tree: "linux", part: "size", contender: "snapctl", factor: 0.44, of: "git"},
+	{tree: "linux", part: "size", contender: "snapctl", factor: 1, of: "restic"},
+	{tree: "linux", part: "compact", contender: "snapctl", factor: 0.5, of: "git"},
+	{tree: "linux", part: "compacted", contender: "snapctl", factor: 0.8, of: "git"},
 	{tree: "linux", part: "growth", contender: "snapctl", factor: 1, of: turnFloor},
 	{tree: "wide", part: "growth1", contender: "snapctl", plus: 24 << 10},
 	{tree: "big", part: "positions", contender: "snapctl", plus: 4e6},

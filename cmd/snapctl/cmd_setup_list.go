@@ -39,10 +39,16 @@ func (a *app) listAgents() error {
 				continue
 			}
 			places = append(places, name)
-			is, err := isSetUp(agent, name)
+			is, gone, err := isSetUp(agent, name)
 			if err != nil {
 				unknown = true
 				a.tell("warning: whether %s is set up is not known: %v", agent.Title, err)
+			}
+			for _, program := range gone {
+				unknown = true
+				a.tell("warning: %s records nothing by %s: its hooks run %s, which is not there; "+
+					"'snapctl setup %s%s' writes them anew", agent.Title, words.Quote(name), words.Quote(program),
+					agent.Name, f.place())
 			}
 			if is {
 				l.SetUp = append(l.SetUp, newJSONPath(name))
@@ -70,25 +76,41 @@ func (a *app) listAgents() error {
 	return nil
 }
 
+// place returns the flag that says which settings are meant.
+func (f *setupFlags) place() string {
+	switch {
+	case f.user:
+		return " --user"
+	case f.project:
+		return " --project"
+	}
+	return ""
+}
+
 // isSetUp reports whether hooks of ours are in a file, or a file of ours below a
-// directory. The error names the file.
-func isSetUp(agent *agents.Agent, place string) (bool, error) {
+// directory, and which programs that hooks run are not there. The error names the file.
+func isSetUp(agent *agents.Agent, place string) (is bool, gone []string, err error) {
 	if agent.HasHooks() {
 		text, _, err := readSettings(place)
 		if err != nil || text == nil {
-			return false, err
+			return false, nil, err
 		}
 		without, err := agent.RemoveHooks(text)
 		if err != nil {
-			return false, fmt.Errorf("%q: %w", place, err)
+			return false, nil, fmt.Errorf("%q: %w", place, err)
 		}
-		return without == nil || !bytes.Equal(without, text), nil
+		for _, program := range agent.Programs(text) {
+			if _, err := exec.LookPath(program); err != nil {
+				gone = append(gone, program)
+			}
+		}
+		return without == nil || !bytes.Equal(without, text), gone, nil
 	}
 	for _, own := range agent.Own() {
 		text, _, err := readSettings(filepath.Join(place, filepath.FromSlash(own.Path)))
 		if err != nil || agents.IsOwn(text) {
-			return err == nil, err
+			return err == nil, nil, err
 		}
 	}
-	return false, nil
+	return false, nil, nil
 }

@@ -35,8 +35,7 @@ const TellFlag = " --tell"
 // parseCommand reports with ok whether it is one, for this agent.
 func (a *Agent) parseCommand(text string) (c command, ok bool) {
 	m := commandLine().FindStringSubmatch(text)
-	if m == nil || assignment().MatchString(m[1]) || !programName().MatchString(strings.NewReplacer(`'`,
-		"", `"`, "").Replace(m[1])) {
+	if m == nil || assignment().MatchString(m[1]) || !programName().MatchString(plainWord(m[1])) {
 		return c, false
 	}
 	var names []string
@@ -49,6 +48,9 @@ func (a *Agent) parseCommand(text string) (c command, ok bool) {
 	}
 	return command{m[1], m[2], m[3]}, slices.Equal(names, []string{"hook", a.Name})
 }
+
+// plainWord returns a word of a shell without its quotes.
+func plainWord(s string) string { return strings.NewReplacer(`'`, "", `"`, "").Replace(s) }
 
 // isValue reports whether what is behind a flag may be its value.
 func (a *Agent) isValue(arg string) bool {

@@ -75,26 +75,47 @@ func (a *Agent) RemoveHooks(text []byte) ([]byte, error) {
 	return append([]byte(s.mark), s.after[1:]...), nil // the file was empty
 }
 
+// Programs returns what hooks that are ours alone run, each once, without quotes: a path, or a
+// name that PATH finds. Those with variables are left out.
+func (a *Agent) Programs(text []byte) []string {
+	var list []string
+	a.eachCommand(text, func(text string) {
+		c, ok := a.parseCommand(text)
+		if program := plainWord(c.program); ok && !strings.ContainsAny(program, "$~") &&
+			!slices.Contains(list, program) {
+			list = append(list, program)
+		}
+	})
+	return list
+}
+
 // Mixed returns the commands of hooks that seem to run ours among others, or with
 // redirections, say. They are the user's: neither changed nor removed.
 func (a *Agent) Mixed(text []byte) []string {
+	var list []string
+	a.eachCommand(text, func(c string) {
+		if a.isMixed(c) && !slices.Contains(list, c) {
+			list = append(list, c)
+		}
+	})
+	return list
+}
+
+// eachCommand calls fn with the command of each hook. Of what are no settings there are none.
+func (a *Agent) eachCommand(text []byte, fn func(command string)) {
 	s, err := a.parse(text)
 	if err != nil || s.top == nil {
-		return nil
+		return
 	}
 	all, err := s.hooks()
 	if err != nil || all == nil {
-		return nil
+		return
 	}
-	var list []string
 	for i := range all.Members {
 		for _, h := range hooksIn(&all.Members[i].Value) {
-			if c := h.text(); a.isMixed(c) && !slices.Contains(list, c) {
-				list = append(list, c)
-			}
+			fn(h.text())
 		}
 	}
-	return list
 }
 
 // Disabled reports whether settings say that no hook is to run.
