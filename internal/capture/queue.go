@@ -92,7 +92,7 @@ func (c *capture) work(workers int) {
 		workers = runtime.GOMAXPROCS(0)
 	}
 	var wg sync.WaitGroup
-	for range workers {
+	for n := range workers {
 		wg.Go(func() {
 			defer func() {
 				if p := recover(); p != nil { // no harm to others in a process that stays
@@ -100,7 +100,7 @@ func (c *capture) work(workers int) {
 					c.queue.abandon()
 				}
 			}()
-			w := &worker{c: c}
+			w := &worker{n: n, c: c}
 			for {
 				t, ok := c.queue.pop()
 				if !ok {
@@ -115,6 +115,7 @@ func (c *capture) work(workers int) {
 
 // A worker does tasks. What it holds is reused from one to the next.
 type worker struct {
+	n    int   // which of the capture's it is, from 0 on
 	most int64 // how large the file may be that is read
 	c    *capture
 	st   vfs.Stat

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"syscall"
 
+	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/secrets"
 	"github.com/boocode/filestore/internal/trees"
@@ -316,6 +317,9 @@ func (w *worker) readSmall(f vfs.Reader) (store.ID, error) {
 	}
 	if int64(n) != w.st.Size {
 		return store.ID{}, errChanged
+	}
+	if to, ok := w.c.sink.(*cas.Writer); ok {
+		return to.PutFrom(w.n, object.Blob, buf[:n])
 	}
 	return w.c.sink.Put(object.Blob, buf[:n])
 }

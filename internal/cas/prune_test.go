@@ -208,7 +208,7 @@ func TestPruneChunkLists(t *testing.T) {
 		}
 		ok, err := w.Has(object.Hash(object.Blob, big))
 		if err != nil || ok != c.stays {
-			t.Errorf("at most %d bytes copied, %d beside, sealed %v: Has = %v, %v", maxCopy, c.beside, c.sealed, ok, err)
+			t.Errorf("%+v: Has = %v, %v", c, ok, err)
 		}
 		if ok {
 			checkBlob(t, s, object.Hash(object.Blob, big))

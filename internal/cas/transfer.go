@@ -267,7 +267,7 @@ func (w *Writer) PutParcelAnd(record []byte, fn func(id store.ID, content []byte
 	default:
 		return bad(fmt.Errorf("%w: record of kind %d", store.ErrFormat, h.Kind))
 	}
-	err = w.putAsIs(h, payload, nil, []store.ID{h.ID}, func() error { return w.put(h.Kind, h.ID, data) })
+	err = w.putAsIs(h, payload, nil, []store.ID{h.ID}, func() error { return w.put(h.Kind, h.ID, data, 0) })
 	if err == nil && h.Kind == uint8(object.Blob) {
 		err = fn(h.ID, data)
 	}
@@ -299,7 +299,7 @@ func (w *Writer) putGroup(
 	}
 	each := func() error {
 		for _, i := range kept {
-			if err := w.put(g.Members[i].Kind, ids[i], g.Data(i)); err != nil {
+			if err := w.put(g.Members[i].Kind, ids[i], g.Data(i), 0); err != nil {
 				return err
 			}
 		}

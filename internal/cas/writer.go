@@ -34,6 +34,7 @@ type Writer struct {
 	generation int
 	single     atomic.Bool // objects have records of their own
 	asked      atomic.Bool // an object was looked up since the journal was read
+	isLarge    bool        // it has filled a group; Store.wmu guards it
 
 	mu      sync.Mutex // guards the rest
 	stats   WriteStats
@@ -146,8 +147,14 @@ func (w *Writer) Stats() WriteStats {
 // Put stores an object, unless it is there, and returns its ID. It keeps no
 // reference to data.
 func (w *Writer) Put(kind object.Kind, data []byte) (store.ID, error) {
+	return w.PutFrom(0, kind, data)
+}
+
+// PutFrom is Put of one of several goroutines, which have numbers from 0 on: what each puts is alike,
+// files of one directory, and comes into one group, once there is enough for groups of several.
+func (w *Writer) PutFrom(lane int, kind object.Kind, data []byte) (store.ID, error) {
 	id := object.Hash(kind, data)
-	return id, w.put(uint8(kind), id, data)
+	return id, w.put(uint8(kind), id, data, lane)
 }
 
 // buffers for compressing and for verifying what was compressed.
@@ -155,7 +162,7 @@ type scratch struct{ packed, plain []byte }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
-func (w *Writer) put(kind uint8, id store.ID, data []byte) error {
+func (w *Writer) put(kind uint8, id store.ID, data []byte, lane int) error {
 	w.asked.Store(true)
 	if len(data) > pack.MaxObject {
 		return fmt.Errorf("put object of %d bytes: the limit is %d", len(data), pack.MaxObject)
@@ -174,7 +181,7 @@ func (w *Writer) put(kind uint8, id store.ID, data []byte) error {
 	defer w.s.release(id)
 	var stored int64
 	if w.isGroupable(kind, len(data)) {
-		err = w.putMember(kind, id, data)
+		err = w.putMember(kind, id, data, lane)
 	} else {
 		stored, err = w.putRecord(kind, id, data)
 	}
@@ -214,13 +221,13 @@ func recordOf(kind uint8, id store.ID, data []byte, buf *scratch) (pack.Header, 
 }
 
 // putMember stores an object in a group.
-func (w *Writer) putMember(kind uint8, id store.ID, data []byte) error {
+func (w *Writer) putMember(kind uint8, id store.ID, data []byte, lane int) error {
 	n := memberBytes(len(data))
 	if err := w.spend(n); err != nil {
 		return err
 	}
 	defer w.spent(n)
-	return w.putInGroup(kind, id, data)
+	return w.putInGroup(kind, id, data, lane)
 }
 
 // PutReader stores what r gives as a blob and returns its ID and length. The
@@ -253,7 +260,7 @@ func (w *Writer) PutReader(r io.Reader) (store.ID, int64, error) {
 			var id store.ID
 			whole.Sum(id[:0])
 			// Of a single chunk, which is the blob, no list is stored: it is there.
-			return id, size, w.put(pack.RecChunked, id, chunks.list())
+			return id, size, w.put(pack.RecChunked, id, chunks.list(), 0)
 		}
 		if size == 0 && len(b) < pack.MinChunked {
 			id, err := w.Put(object.Blob, b)
