@@ -22,7 +22,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/testseed"
+	"github.com/boocode/filestore/store"
 )
 
 var damageRuns = flag.Int("damage.runs", 16, "stores that TestDamageRandom damages")
@@ -77,6 +79,25 @@ func (s *damageSample) must(t *testing.T, args ...string) string {
 	return out
 }
 
+// spoil damages the record of an object, which has one of its own.
+func (s *damageSample) spoil(t *testing.T, id store.ID) {
+	t.Helper()
+	packs, err := filepath.Glob(filepath.Join(s.stores, "*", "packs", "*.pack"))
+	for _, name := range packs {
+		b, rerr := os.ReadFile(name)
+		if rerr != nil {
+			t.Fatal(rerr)
+		}
+		if at := bytes.Index(b, id[:]); at >= 0 {
+			if b[at] ^= 1; os.WriteFile(name, b, 0o600) != nil {
+				t.Fatal(name)
+			}
+			return
+		}
+	}
+	t.Fatal("no pack has the object", packs, err)
+}
+
 // newDamageSample takes snapshots of a directory. A repair ends a segment, a prune
 // has records that are not kept, a compaction large groups.
 func newDamageSample(t *testing.T, pruned, compacted bool) *damageSample {
@@ -91,7 +112,8 @@ func newDamageSample(t *testing.T, pruned, compacted bool) *damageSample {
 		}
 	}
 	r := rand.New(rand.NewPCG(1, 1))
-	write("large", strings.Repeat("in a record of its own\n", 8000)) // the first of the pack
+	large := strings.Repeat("in a record of its own\n", 8000)
+	write("large", large)
 	for i := range 8 {
 		write("always", "this file is never changed")
 		write(fmt.Sprintf("d/f%d", i), fmt.Sprint(r.Uint64(), r.Uint64(), r.Uint64()))
@@ -104,17 +126,7 @@ func newDamageSample(t *testing.T, pruned, compacted bool) *damageSample {
 		s.must(t, "snapshot", "-q")
 		s.must(t, "sessions", "--export")
 		if i%2 == 1 && (!compacted || i < 7) { // a pack is damaged, and replaced: the next segment begins
-			packs, err := filepath.Glob(filepath.Join(s.stores, "*", "packs", "*.pack"))
-			if err != nil || len(packs) == 0 {
-				t.Fatal(packs, err)
-			}
-			b, err := os.ReadFile(packs[0])
-			if err != nil {
-				t.Fatal(err)
-			}
-			if b[70] ^= 1; os.WriteFile(packs[0], b, 0o600) != nil {
-				t.Fatal(packs[0])
-			}
+			s.spoil(t, object.Hash(object.Blob, []byte(large)))
 			s.must(t, "repair")
 		}
 		if i == 4 && pruned {
