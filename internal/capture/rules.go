@@ -164,7 +164,7 @@ func (j *dirJob) oldEntry(at int) entry {
 }
 
 // maxPatternFile is less than git's own limit, which is 100 MiB (dir.c, PATTERN_MAX_FILE_SIZE): a
-// pattern of two bytes takes 200 in memory, and 7,000 once it is asked and is a regular expression.
+// pattern of two bytes takes 200 in memory or more, and each name is asked of all.
 const maxPatternFile = 2 << 20
 
 func readPatternFile(dir vfs.Dir, name string) (p patternFile, err error) {
