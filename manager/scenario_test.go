@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -306,6 +307,35 @@ func TestTurnOpenElsewhere(t *testing.T) {
 	b.end(m)
 	b.start(again)
 	b.end(again)
+}
+
+// An engine closes the session of a client that was killed a moment later than the
+// client's successor may ask for a turn.
+func TestTurnOpenForAMoment(t *testing.T) {
+	b := newBench(t)
+	m, err := Open(t.Context(), b.dir, &Options{StoreRoot: b.stores, Session: "s"}) // which is closed below
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.initialize(m)
+	b.start(m)
+	b.write("a.txt", "agent")
+	again := b.open("s")
+	closed := make(chan error)
+	go func() {
+		time.Sleep(50 * time.Millisecond)
+		closed <- m.Close()
+	}()
+	b.start(again)
+	if err := <-closed; err != nil {
+		t.Fatal(err)
+	}
+	b.write("b.txt", "agent")
+	b.end(again)
+	want := map[string]string{"a.txt": "added contested", "b.txt": "added turn"}
+	if d := cmp.Diff(want, brief(b.modified(again, nil))); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
 }
 
 // A detached turn may end in another process.

@@ -143,7 +143,9 @@ type Turn struct {
 // claim is contested. turn may be nil.
 //
 // The error matches [ErrTurnOpen] if the turn that is open belongs to another
-// process, which is alive, and [ErrLocked] if no turn may begin: see [NoTurns].
+// process, which is alive, and still so after some tenths of a second: an engine
+// takes a moment to see that its client is gone. It matches [ErrLocked] if no turn
+// may begin: see [NoTurns].
 func (m *FileSnapshotManager) OnTurnStart(ctx context.Context, turn *Turn) (result *Result, err error) {
 	unlock, err := m.lock(ctx)
 	if err != nil {
@@ -157,6 +159,21 @@ func (m *FileSnapshotManager) OnTurnStart(ctx context.Context, turn *Turn) (resu
 	if err := m.knowsLeaf(ctx, turn.Leaf); err != nil {
 		return nil, err
 	}
+	for patience := time.Now().Add(300 * time.Millisecond); ; {
+		result, err = m.startTurn(ctx, turn)
+		if !errors.Is(err, ErrTurnOpen) || time.Now().After(patience) {
+			return result, err
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			return result, err
+		}
+	}
+}
+
+// startTurn is OnTurnStart, without the patience.
+func (m *FileSnapshotManager) startTurn(ctx context.Context, turn *Turn) (result *Result, err error) {
 	o, err := m.look(ctx, m.turnOptions())
 	if err != nil {
 		return nil, err
