@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,24 +15,10 @@ import (
 	"github.com/boocode/filestore/cmd/snapctl/internal/identity"
 )
 
-// remoteReader is a program in Python that was written from docs/reference/format-remote.md alone.
-const remoteReader = "../../testdata/reader/remote.py"
-
 // readRemote runs the reader of remotes on one.
 func (b *readerBench) readRemote(remote, keyring string, args ...string) (out string, ok bool) {
 	b.t.Helper()
-	for _, file := range []string{remoteReader, "../../testdata/reader/gcm.py"} {
-		if _, err := os.ReadFile(file); err != nil { // so that go test knows of it when it changes
-			b.t.Fatal(err)
-		}
-	}
-	c := exec.Command("python3", append([]string{remoteReader, remote}, args...)...)
-	c.Env = append(os.Environ(), "KEYRING="+keyring)
-	got, err := c.CombinedOutput()
-	if strings.Contains(string(got), "Traceback") {
-		b.t.Fatalf("remote.py %q: %s", args, got)
-	}
-	return string(got), err == nil
+	return b.ask("remote.py", keyring, append([]string{remote}, args...)...)
 }
 
 // TestReaderRemoteOld has the reader read the remote that an old program made: packs, folds, what a

@@ -4,6 +4,7 @@ package main
 
 import (
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -18,14 +19,16 @@ import (
 	"github.com/boocode/filestore/internal/object"
 )
 
-// reader is a program in Python that was written from docs/reference/format.md alone.
-const reader = "../../testdata/reader/read.py"
+// readers has programs in Python that were written from the documents of the formats alone, and one that runs them.
+const readers = "../../testdata/reader/"
 
 // A readerBench has a project, its store, and a reader of that.
 type readerBench struct {
 	t                   *testing.T
 	home, stores, store string
 	project             string
+	questions           *json.Encoder // of many.py
+	answers             *json.Decoder
 }
 
 func newReaderBench(t *testing.T, project, store string) *readerBench {
@@ -41,11 +44,62 @@ func newReaderBench(t *testing.T, project, store string) *readerBench {
 	if _, err := exec.LookPath("zstd"); err != nil && exec.Command("python3", "-c", "import zstandard").Run() != nil {
 		t.Skip("there is neither zstd nor zstandard for Python")
 	}
-	if _, err := os.ReadFile(reader); err != nil { // so that go test knows of it when it changes
-		t.Fatal(err)
+	for _, name := range []string{"read.py", "remote.py", "gcm.py"} { // so that go test knows of it when they change
+		if _, err := os.ReadFile(readers + name); err != nil {
+			t.Fatal(err)
+		}
 	}
 	stores := t.TempDir()
-	return &readerBench{t, t.TempDir(), stores, filepath.Join(stores, store), project}
+	b := &readerBench{t: t, home: t.TempDir(), stores: stores, store: filepath.Join(stores, store), project: project}
+	b.startPython()
+	return b
+}
+
+// startPython starts what runs the readers.
+func (b *readerBench) startPython() {
+	b.t.Helper()
+	if _, err := os.ReadFile(readers + "many.py"); err != nil {
+		b.t.Fatal(err)
+	}
+	c := exec.Command("python3", readers+"many.py")
+	c.Stderr = os.Stderr
+	in, err := c.StdinPipe()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	out, err := c.StdoutPipe()
+	if err == nil {
+		err = c.Start()
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() {
+		in.Close()
+		if err := c.Wait(); err != nil {
+			b.t.Errorf("many.py: %v", err)
+		}
+	})
+	b.questions, b.answers = json.NewEncoder(in), json.NewDecoder(out)
+}
+
+// ask runs a reader.
+func (b *readerBench) ask(program, keyring string, args ...string) (out string, ok bool) {
+	b.t.Helper()
+	if err := b.questions.Encode(append([]string{program, keyring}, args...)); err != nil {
+		b.t.Fatal(err)
+	}
+	var answer struct {
+		Code int
+		Out  []byte
+	}
+	if err := b.answers.Decode(&answer); err != nil {
+		b.t.Fatalf("%s %q: %v", program, args, err)
+	}
+	if out = string(answer.Out); strings.Contains(out, "Traceback") {
+		b.t.Fatalf("%s %q: %s", program, args, out)
+	}
+	return out, answer.Code == 0
 }
 
 // snapctl runs a command in the project, which may be gone.
@@ -69,11 +123,7 @@ func (b *readerBench) must(args ...string) string {
 // read runs the reader on a store.
 func (b *readerBench) read(store string, args ...string) (out string, ok bool) {
 	b.t.Helper()
-	got, err := exec.Command("python3", append([]string{reader, store}, args...)...).CombinedOutput()
-	if strings.Contains(string(got), "Traceback") {
-		b.t.Fatalf("read.py %q: %s", args, got)
-	}
-	return string(got), err == nil
+	return b.ask("read.py", "", append([]string{store}, args...)...)
 }
 
 func (b *readerBench) write(name string, content []byte, mode fs.FileMode) {
@@ -237,8 +287,9 @@ func TestReaderOld(t *testing.T) {
 // TestReaderSegments has it read stores of several segments, with groups, before and after a prune
 // and a compaction, and find a bit that was flipped in an index or a summary.
 func TestReaderSegments(t *testing.T) {
+	b := newReaderBench(t, t.TempDir(), "")
 	for _, name := range []string{"groups", "compact"} {
-		b := newReaderBench(t, t.TempDir(), name)
+		b.store = filepath.Join(b.stores, name)
 		if err := os.CopyFS(b.store, os.DirFS("../../testdata/format/v2/stores/"+name)); err != nil {
 			t.Fatal(err)
 		}
