@@ -17,20 +17,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// agentScript is a turn of an agent in a session of Claude Code: it was asked for something,
-// and a tool has run a command.
-const agentScript = `#!/bin/sh
-# agent SESSION PROMPT COMMAND
-ev() { printf '{"session_id":"%s","cwd":"%s","hook_event_name":"%s"%s}' "$S" "$PWD" "$1" "$2" | snapctl hook claude; }
-S=$1
-ev SessionStart
-ev UserPromptSubmit ",\"prompt\":\"$2\""
-ev PreToolUse ',"tool_name":"Bash","tool_use_id":"t"'
-sh -c "$3" || exit
-ev PostToolUse ',"tool_name":"Bash","tool_use_id":"t"'
-ev Stop
-`
-
 // varying is what is another one each time, and differs in width: names, times, sizes.
 var varying = regexp.MustCompile(`\b[0-9a-f]{8,64}\b|\brun-[0-9a-f-]+|\b\d{4}-\d\d-\d\d( \d\d:\d\d(:\d\d)?)?\b|` +
 	`\b\d+ (s|min|h|days?) ago\b|\bjust now\b|\b\d+\.\d+ s\b|\b\d+(\.\d+)? [KMG]?B\b|  +`)
@@ -94,11 +80,10 @@ func guideBin(t *testing.T) string {
 		t.Fatal(err)
 	}
 	bin := t.TempDir()
-	if err := os.Symlink(self, filepath.Join(bin, "snapctl")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(bin, "agent"), []byte(agentScript), 0o755); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"snapctl", "agent"} {
+		if err := os.Symlink(self, filepath.Join(bin, name)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return bin
 }
