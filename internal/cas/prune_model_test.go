@@ -2,7 +2,6 @@ package cas
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -20,6 +19,8 @@ import (
 //
 // Writers may be of one process: then what one has put is in a group that is not
 // written yet, which the other finds, and it is gone if the process dies.
+//
+// What nobody looks at any more becomes zero, so that states are one that differ in it alone.
 
 const (
 	objTree uint8 = 1 << iota
@@ -40,13 +41,12 @@ const (
 
 // A modelActor is a writer or the reader.
 type modelActor struct {
-	step    uint8
-	epoch   uint8 // whose lock it has or wants
-	held    bool
-	skip    uint8 // condemned packs, as bits, that it takes for absent
-	noOld   bool  // for it the old snapshot is gone
-	patches bool  // a writer: it makes its snapshot from the old one's tree
-	open    uint8 // objects in the group that it has begun
+	step  uint8
+	epoch uint8 // whose lock it has or wants
+	held  bool
+	skip  uint8 // condemned packs, as bits, that it takes for absent
+	noOld bool  // for it the old snapshot is gone
+	open  uint8 // objects in the group that it has begun
 }
 
 // The steps of a run.
@@ -86,7 +86,7 @@ type modelState struct {
 	dropping  bool  // a prune was announced that drops the old snapshot
 	oldGone   bool  // and one that has done so
 	removed   uint8 // packs that a run that is done has to remove
-	commits   uint8 // of writers, as bits
+	committed bool  // a writer has
 
 	together bool // the writers are of one process
 	inTurn   bool // a run plans when the one before is over
@@ -190,7 +190,7 @@ func (s *modelState) has(obj, skip uint8) (packs uint8) {
 // lost says which object of a snapshot is nowhere; "" if none is.
 func (s *modelState) lost() string {
 	need := objOther
-	if s.commits != 0 || !s.oldGone {
+	if s.committed || !s.oldGone {
 		need |= closure
 	}
 	for _, obj := range []uint8{objTree, objBlob, objOther} {
@@ -245,13 +245,16 @@ func (m *explorer) enter(s modelState, name string, of func(s *modelState) *mode
 		m.explore(s, "%s locks epoch %d", name, a.epoch)
 	case 2:
 		if s.epoch != a.epoch && m.mistake != noRecheck {
-			a.held, a.step = false, 0
+			*a = modelActor{}
 			m.explore(s, "%s sees that the epoch is another", name)
 			return false
 		}
 		a.skip, a.noOld, a.step = s.announced, s.dropping || s.oldGone, 3
 		if m.mistake == noRecheck { // it knows what it has read at first
 			a.skip, a.noOld = 0, s.oldGone
+		}
+		if a == &s.reader {
+			a.skip = 0
 		}
 		m.explore(s, "%s is in its epoch", name)
 	default:
@@ -278,7 +281,10 @@ func (m *explorer) look(s modelState, i int, obj uint8, what string) {
 		skip = 0
 	}
 	open := s.together && (s.writers[0].open|s.writers[1].open)&obj != 0
-	a.step++
+	a.noOld = false
+	if a.step++; a.step == 5 {
+		a.skip = 0
+	}
 	if s.has(obj, skip) != 0 || open {
 		m.explore(s, "writer %d finds %s", i, what)
 		return
@@ -309,7 +315,7 @@ func (m *explorer) commit(s modelState, i int) {
 		}
 	}
 	s.counted |= 1 << (2 + i)
-	s.commits |= 1 << i
+	s.committed = true
 	s.writers[i].step = 6
 	m.explore(s, "writer %d commits", i)
 }
@@ -327,14 +333,14 @@ func (m *explorer) writer(s modelState, i int) {
 	}
 	switch a.step {
 	case 3:
-		if i == 1 && !a.patches { // the second writer may be either
+		if i == 1 { // the second writer may be either
 			p := s
 			b := of(&p)
 			if b.noOld && m.mistake != buildsOnDropped || p.oldGone {
-				b.step, b.held = 7, false
+				*b = modelActor{step: 7}
 				m.explore(p, "writer %d finds the old snapshot gone", i)
 			} else {
-				b.patches, b.step = true, 5
+				b.step, b.skip, b.noOld = 5, 0, false
 				m.explore(p, "writer %d builds on the old snapshot", i)
 			}
 		}
@@ -344,7 +350,7 @@ func (m *explorer) writer(s modelState, i int) {
 	case 5:
 		m.commit(s, i)
 	case 6:
-		a.held, a.step = false, 7
+		*a = modelActor{step: 7}
 		m.explore(s, "writer %d leaves", i)
 	}
 }
@@ -363,25 +369,25 @@ func (m *explorer) read(s modelState) {
 	switch a.step {
 	case 3: // it looks whether all is there before it writes
 		if s.oldGone || a.noOld && m.mistake != readsDropped || s.has(objTree, 0) == 0 || s.has(objBlob, 0) == 0 {
-			a.held, a.step = false, 7
+			*a = modelActor{step: 7}
 			m.explore(s, "the reader finds the old snapshot gone")
 			return
 		}
-		a.step = 4
+		a.step, a.noOld = 4, false
 		m.explore(s, "the reader plans")
 	case 4:
 		if s.has(objBlob, 0) == 0 {
 			m.fail("the reader cannot read the blob")
 			return
 		}
-		a.held, a.step = false, 7
+		*a = modelActor{step: 7}
 		m.explore(s, "the reader has read")
 	}
 }
 
 // marked returns the objects that snapshots need, but for the old one if it is dropped.
 func (s *modelState) marked(dropped bool) uint8 {
-	if s.commits != 0 || !dropped {
+	if s.committed || !dropped {
 		return objOther | closure
 	}
 	return objOther
@@ -428,6 +434,7 @@ func (m *explorer) run(s modelState, i int) {
 		if m.mistake == removesFirst {
 			s.exists &^= p.condemned
 		}
+		p.live, p.dropped = 0, false
 		p.step++
 		m.explore(s, "run %d copies", i)
 	case runSays:
@@ -437,6 +444,7 @@ func (m *explorer) run(s modelState, i int) {
 		s.completed, s.announced, s.oldGone, s.dropping = s.epoch, 0, s.oldGone || s.dropping, false
 		s.removed |= p.condemned
 		s.counted &^= p.condemned
+		p.condemned = 0
 		p.step++
 		m.explore(s, "run %d says that it is done", i)
 	case runRemoves:
@@ -493,6 +501,7 @@ func (m *explorer) begin(s modelState, i int) {
 		m.explore(s, "run %d finds its plan stale", i)
 		return
 	}
+	p.planned = 0
 	p.step++
 	if p.compacts && m.mistake != announcesFirst {
 		s.write(i)
@@ -508,7 +517,7 @@ func (m *explorer) announce(s modelState, i int) {
 	s.epoch++
 	p.dropped = s.dropping || s.oldGone
 	s.announced, s.dropping = p.condemned, p.prunes
-	s.oldGone = s.oldGone && p.prunes
+	s.oldGone, p.prunes = s.oldGone && p.prunes, false
 	if p.drain = s.completed; m.mistake == drainsNewest {
 		p.drain = s.epoch - 1
 	}
@@ -532,12 +541,14 @@ func (m *explorer) withdraw(s modelState, i int) {
 
 func (m *explorer) drain(s modelState, i int) {
 	p := &s.runs[i]
-	holders := append(slices.Clone(s.writers[:]), s.reader)
-	if slices.ContainsFunc(holders, func(a modelActor) bool { return a.held && a.epoch == p.drain }) {
-		return // it waits
+	for _, a := range [...]modelActor{s.writers[0], s.writers[1], s.reader} {
+		if a.held && a.epoch == p.drain {
+			return // it waits
+		}
 	}
 	epoch := p.drain
 	if p.drain++; p.drain == s.epoch {
+		p.drain = 0
 		p.step++
 	}
 	m.explore(s, "run %d has seen all leave epoch %d", i, epoch)
