@@ -164,9 +164,7 @@ func faultOnce(t *testing.T, m *machine, mem *remotetest.Mem, fault *vfstest.Fau
 // TestCloneCut stops a clone at each of its requests. It says so, and the directory is as it was; then it is done in
 // the same directory, with the same store.
 func TestCloneCut(t *testing.T) {
-	old := [2]int{maxInEntry, maxPack}
-	maxInEntry, maxPack = 4<<10, 100<<10
-	defer func() { maxInEntry, maxPack = old[0], old[1] }()
+	setSizes(t, 4<<10, 100<<10)
 	rng := rand.New(rand.NewPCG(4, 4))
 	a, mem := newMachine(t), remotetest.NewMem()
 	a.live(rng, 6, "s1", "s2")
@@ -213,9 +211,7 @@ func TestCloneCut(t *testing.T) {
 
 // TestPushGoesOn stops a first push at each of its requests. The next one puts no pack again that is there.
 func TestPushGoesOn(t *testing.T) {
-	old := [2]int{maxInEntry, maxPack}
-	maxInEntry, maxPack = 4<<10, 100<<10
-	defer func() { maxInEntry, maxPack = old[0], old[1] }()
+	setSizes(t, 4<<10, 100<<10)
 	rng := rand.New(rand.NewPCG(6, 6))
 	a := newMachine(t)
 	a.turn("s1", "", func() {

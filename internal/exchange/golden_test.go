@@ -100,9 +100,7 @@ func (m *machine) known(sessions ...string) *remoteOfBefore {
 
 func makeRemoteOfBefore(t *testing.T, dir string) {
 	t.Helper()
-	old := [2]int{maxInEntry, maxPack}
-	maxInEntry, maxPack = 4<<10, 16<<10
-	defer func() { maxInEntry, maxPack = old[0], old[1] }()
+	setSizes(t, 4<<10, 16<<10)
 	a, b, mem := newMachine(t), newMachine(t), remotetest.NewMem()
 	text := func(line string, n int) string { return strings.Repeat(line+" and what is around it\n", n) }
 	a.write("kept", text("kept", 10))

@@ -70,6 +70,7 @@ type nearTest struct {
 }
 
 func newNearTest(t *testing.T) *nearTest {
+	setSizes(t, 1<<20, maxPack)
 	a := newMachine(t)
 	dir, err := remote.OpenDir(t.TempDir())
 	if err != nil {
@@ -79,8 +80,8 @@ func newNearTest(t *testing.T) *nearTest {
 	rng := rand.NewChaCha8([32]byte{7})
 	for i := range 2 { // of more than goes into an entry
 		a.turn("s1", "all", func() {
-			for j := range 3 {
-				b := make([]byte, 2<<20)
+			for j := range 2 {
+				b := make([]byte, 9<<17) // in chunks
 				rng.Read(b)
 				a.write(fmt.Sprintf("d/%d%d", i, j), string(b))
 				a.write(fmt.Sprintf("e/%d%d", i, j), string(b[:100_000])) // in one piece

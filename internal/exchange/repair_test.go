@@ -87,13 +87,22 @@ func prunedRemote(t *testing.T, size int) (*machine, *remotetest.Mem) {
 	return a, mem
 }
 
+// setSizes has entries and packs be small for a test, as large ones are otherwise.
+func setSizes(t *testing.T, inEntry, inPack int) {
+	t.Helper()
+	old := [2]int{maxInEntry, maxPack}
+	maxInEntry, maxPack = inEntry, inPack
+	t.Cleanup(func() { maxInEntry, maxPack = old[0], old[1] })
+}
+
 // TestRepairThere changes bytes of each object of a remote, and takes each away: a check names it, the store that has
 // put it mends it, and then all is there that was.
 func TestRepairThere(t *testing.T) {
 	if testing.Short() {
 		t.Skip("minutes under the race detector, which the tests of several writers cover")
 	}
-	a, mem := prunedRemote(t, 9<<20)
+	setSizes(t, 1<<20, maxPack)
+	a, mem := prunedRemote(t, 3<<20)
 	meddle(t, a, mem, func(n int) int { return 1 + n/2 })
 }
 
@@ -102,9 +111,7 @@ func TestRepairEvery(t *testing.T) {
 	if testing.Short() {
 		t.Skip("minutes under the race detector, which the tests of several writers cover")
 	}
-	old := [2]int{maxInEntry, maxPack}
-	maxInEntry, maxPack = 2<<10, 4<<10
-	defer func() { maxInEntry, maxPack = old[0], old[1] }()
+	setSizes(t, 2<<10, 4<<10)
 	a, mem := prunedRemote(t, 6<<10)
 	meddle(t, a, mem, func(n int) int {
 		if *everyByte {
