@@ -39,10 +39,11 @@ func (o osFS) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
 	if err != nil {
 		return nil, err
 	}
-	mayRead := os.Geteuid() == 0 && flag&os.O_RDWR == 0
-	if err := checkOwn(path, fi); err != nil && !mayRead {
-		f.Close()
-		return nil, err
+	if err := checkOwn(path, fi); err != nil {
+		if mayRead := os.Geteuid() == 0 && flag&os.O_RDWR == 0; !mayRead {
+			f.Close()
+			return nil, err
+		}
 	}
 	return &osFile{File: f}, nil
 }

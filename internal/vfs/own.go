@@ -58,8 +58,10 @@ func ReadOwn(name string) ([]byte, error) {
 func openDirect(name string, flag int, perm fs.FileMode) (*os.File, fs.FileInfo, error) {
 	f, err := openFile(name, flag|openDirectly, perm)
 	if err != nil {
-		if fi, lerr := os.Lstat(name); isLink(err) && lerr == nil && fi.Mode().Type() == fs.ModeSymlink {
-			err = &fs.PathError{Op: "open", Path: name, Err: ErrNotRegular}
+		if isLink(err) {
+			if fi, lerr := os.Lstat(name); lerr == nil && fi.Mode().Type() == fs.ModeSymlink {
+				err = &fs.PathError{Op: "open", Path: name, Err: ErrNotRegular}
+			}
 		}
 		return nil, nil, err
 	}
