@@ -353,12 +353,14 @@ const (
 	// and settleEvery how often that is done at most.
 	calm        = 300 * time.Millisecond
 	settleEvery = 200 * time.Millisecond
-	// doubtEvery is after how long all files are looked at, whatever the watcher
+	// doubtAfter is after how long all files are looked at, whatever the watcher
 	// says: it hears nothing of writes through a mapping, or through a name that
-	// a file was given outside.
-	doubtEvery = 5 * time.Minute
-	// saveEvery is how often the stat cache is written for other processes.
-	saveEvery = time.Minute
+	// a file was given outside. That makes way for turns; if it has for as long
+	// again, the next of them pays for it.
+	doubtAfter = 5 * time.Minute
+	// tendEvery is how often the stat cache is written for other processes, and
+	// asked whether all files are to be looked at.
+	tendEvery = time.Minute
 	// settleBytes bounds what is stored unasked at a time.
 	settleBytes = 256 << 20
 )
@@ -366,29 +368,37 @@ const (
 // settle stores what changes in a directory once it has settled, until the
 // engine is closed.
 func (e *Engine) settle(ctx context.Context, wt *worktree, ws *capture.Workspace, news <-chan struct{}) {
-	doubt, save := time.NewTicker(doubtEvery), time.NewTicker(saveEvery)
-	defer doubt.Stop()
-	defer save.Stop()
+	tend := time.NewTicker(tendEvery)
+	defer tend.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-doubt.C:
-			ws.Doubt()
-			if err := e.store(ctx, wt, ws); err != nil && ctx.Err() == nil {
-				e.opts.Logger.Debug("not looked at all files", "root", wt.project.Root, "err", err)
-			}
-		case <-save.C:
+		case <-tend.C:
 			if err := ws.SaveCache(); err != nil {
 				e.opts.Logger.Warn("stat cache not saved", "root", wt.project.Root, "err", err)
 			}
+			e.lookAtAll(ctx, wt, ws)
 		case <-news:
 			wait(ctx, calm, news)
-			if err := e.store(ctx, wt, ws); err != nil && ctx.Err() == nil {
+			if err := e.store(ctx, wt, ws, false); err != nil && ctx.Err() == nil {
 				e.opts.Logger.Debug("not stored ahead", "root", wt.project.Root, "err", err)
 			}
 			wait(ctx, settleEvery, nil)
 		}
+	}
+}
+
+// lookAtAll looks at all files of a directory if that is due.
+func (e *Engine) lookAtAll(ctx context.Context, wt *worktree, ws *capture.Workspace) {
+	if at, due := ws.LookedAtAll(); !due && time.Since(at) < doubtAfter {
+		return
+	}
+	if err := e.store(ctx, wt, ws, true); err != nil && ctx.Err() == nil {
+		e.opts.Logger.Debug("not looked at all files", "root", wt.project.Root, "err", err)
+	}
+	if at, _ := ws.LookedAtAll(); time.Since(at) > 2*doubtAfter {
+		ws.Doubt()
 	}
 }
 
@@ -409,8 +419,8 @@ func wait(ctx context.Context, quiet time.Duration, news <-chan struct{}) {
 }
 
 // store captures a directory and records nothing: whoever does finds that most
-// is there.
-func (e *Engine) store(ctx context.Context, wt *worktree, ws *capture.Workspace) error {
+// is there. all says to look at all files.
+func (e *Engine) store(ctx context.Context, wt *worktree, ws *capture.Workspace, all bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	wt.mu.Lock()
@@ -431,6 +441,6 @@ func (e *Engine) store(ctx context.Context, wt *worktree, ws *capture.Workspace)
 	w.KeepFree(keep, wt.dir)
 	w.Single()
 	limits.NewBytes, limits.Time = settleBytes, defaultTime
-	_, err = ws.Capture(ctx, w, &capture.Options{Limits: limits, Partial: true, Workers: 1})
+	_, err = ws.Capture(ctx, w, &capture.Options{Limits: limits, Partial: true, Workers: 1, All: all})
 	return errors.Join(err, w.Close())
 }

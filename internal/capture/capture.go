@@ -71,6 +71,9 @@ type Options struct {
 	// takes which captures the directory to record it: the stat cache is saved without a
 	// lock of its own.
 	Alone bool
+
+	// All says to look at all files, whatever the watcher has told.
+	All bool
 }
 
 // A capture is one run of Workspace.Capture.
@@ -135,10 +138,13 @@ type gitSays struct {
 
 // watched is what the watcher has told.
 type watched struct {
+	number  int            // of the capture, in its workspace
 	after   int            // captures that the cache had learned from
 	changes *watch.Changes // what may have changed since the last of them
+	all     bool           // that does not matter: see Options
 	skip    bool           // and nothing else has
 	unsure  atomic.Bool    // but for changes of which the watcher does not tell
+	due     atomic.Bool    // and perhaps for others, which can wait: see sawWritten
 }
 
 // A weight sums up what is to be read below a directory near the root.
@@ -231,6 +237,10 @@ func (ws *Workspace) capture(ctx context.Context, sink Sink, opts *Options) (*ca
 		}
 		if err == nil && ws.watcher != nil {
 			ws.watcher.Looked()
+			ws.lookedBy = c.number
+		}
+		if c.due.Load() {
+			ws.due = true
 		}
 		return c, root, err
 	}
@@ -246,7 +256,8 @@ func (ws *Workspace) newCapture(sink Sink, opts *Options) (*capture, error) {
 		ws: ws, sink: sink, limits: withDefaults(opts.Limits), partial: opts.Partial, known: opts.Known,
 		changed: make(map[uint32]block), edits: make(map[uint32]*blockEdit), sums: make(map[uint32]dirSum),
 	}
-	c.after = ws.adopted
+	ws.number++
+	c.number, c.after, c.all = ws.number, ws.adopted, opts.All
 	var err error
 	if c.sizes, err = parseSizes(c.limits.FileSizes); err != nil {
 		return nil, err

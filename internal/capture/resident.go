@@ -3,6 +3,7 @@ package capture
 import (
 	"errors"
 	"slices"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -91,6 +92,14 @@ func (ws *Workspace) News() <-chan struct{} {
 	return ws.watcher.News()
 }
 
+// LookedAtAll returns when a capture was that looked at all files, and whether something
+// may have changed since of which the watcher has not told.
+func (ws *Workspace) LookedAtAll() (at time.Time, due bool) {
+	ws.lock <- struct{}{}
+	defer func() { <-ws.lock }()
+	return ws.looked, ws.due
+}
+
 // Doubt makes the next capture look at all files, as if nothing had been
 // watched.
 func (ws *Workspace) Doubt() {
@@ -136,7 +145,7 @@ func (c *capture) takeChanges() {
 	ws.watcher.Return(ws.pending)
 	ws.pending = ws.watcher.Take()
 	c.changes = ws.pending
-	c.skip = c.cache.sum(0).known && c.outSame && !c.lookup && c.reliable == alwaysReliable &&
+	c.skip = !c.all && c.cache.sum(0).known && c.outSame && !c.lookup && c.reliable == alwaysReliable &&
 		c.limits.FileSize == ws.fileSize && c.limits.FileSizes == ws.fileSizes && (c.changes == nil || !c.changes.Whole)
 }
 
@@ -155,7 +164,11 @@ func (c *capture) remember(h batchHeader) {
 	ws.cache, ws.fileSize, ws.fileSizes = c.cache, c.limits.FileSize, c.limits.FileSizes
 	ws.latest, ws.latestRules = c.result, ws.rules.ID()
 	ws.adopted++
+	ws.adoptedFrom = c.number
 	ws.unsaved = true
+	if !c.skip {
+		ws.looked, ws.due = time.Now(), false
+	}
 	if ws.pending == c.changes { // nobody was told of more
 		ws.pending = nil
 	}
@@ -296,8 +309,21 @@ func (j *dirJob) findWritten(w *worker) {
 			continue
 		}
 		if j.dir.Lstat(name, &w.st) == nil && e.same(&w.st, j.st.Dev) {
-			j.c.unsure.Store(true)
+			j.sawWritten(c)
 		}
+	}
+}
+
+// sawWritten notes that the watcher has told of a write to a file that is as it was. It was
+// another file, then, and all must be looked at; or the write came late: behind the call by
+// which the last capture was told of changes, and before that looked at the file. As this is
+// far more frequent, and it may still have been another file, all files are looked at soon,
+// but whoever waits for this capture does not wait for that.
+func (j *dirJob) sawWritten(c *watch.Changes) {
+	if ws := j.c.ws; c.During && ws.lookedBy == ws.adoptedFrom {
+		j.c.due.Store(true)
+	} else {
+		j.c.unsure.Store(true)
 	}
 }
 
@@ -336,7 +362,9 @@ func (j *dirJob) visitTouched(w *worker) {
 			others = append(others, s)
 		case s.kind == vfs.Directory || s.reason == trees.Ignored:
 		case s.id == e.id() && e.same(&s.st, j.st.Dev) && c.Written && !c.Named:
-			j.c.unsure.Store(true) // it was another file that was written: see findWritten
+			if j.sawWritten(c); s.racy != (e.flags()&flagRacy != 0) {
+				edits[s.old] = s
+			}
 		case s.racy != (e.flags()&flagRacy != 0) || s.id != e.id() || !e.same(&s.st, j.st.Dev):
 			edits[s.old] = s
 		}

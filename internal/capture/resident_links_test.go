@@ -329,7 +329,7 @@ func TestResidentLinksWild(t *testing.T) {
 			}
 		}
 		done.Wait()
-		got := snapshot(t, s, ws, nil)
+		got := allSnapshot(t, s, ws)
 		want, g := scratch(t, s, p.root)
 		sameResult(t, fmt.Sprint("round ", round), g, got, want)
 		st := ws.WatchStats()

@@ -56,6 +56,17 @@ func scratch(t testing.TB, s *cas.Store, root string) (*tree.Result, trees.Gette
 	return r, o
 }
 
+// allSnapshot takes a snapshot, and if all files are due to be looked at another one that
+// does, as an engine has it soon.
+func allSnapshot(t testing.TB, s *cas.Store, ws *Workspace) *tree.Result {
+	t.Helper()
+	got := snapshot(t, s, ws, nil)
+	if _, due := ws.LookedAtAll(); due {
+		got = snapshot(t, s, ws, &Options{All: true})
+	}
+	return got
+}
+
 // sameResult compares what two captures found.
 func sameResult(t testing.TB, what string, g trees.Getter, got, want *tree.Result) {
 	t.Helper()
@@ -72,7 +83,7 @@ func sameResult(t testing.TB, what string, g trees.Getter, got, want *tree.Resul
 	}
 }
 
-var wildTime = flag.Duration("wild", time.Second, "how long TestResidentWild goes on")
+var wildTime = flag.Duration("wild", time.Second, "how long the wild tests go on")
 
 // TestResidentWild changes a tree at random, also while it is captured, and
 // requires that a resident capture in each quiet moment is as one from scratch.
@@ -188,7 +199,7 @@ func wild(t *testing.T, large, watches int) {
 		for range r.IntN(6) {
 			mutate(t, r, root, ".gitignore", ".booignore")
 		}
-		got := snapshot(t, s, ws, nil)
+		got := allSnapshot(t, s, ws)
 		want, g := scratch(t, s, root)
 		sameResult(t, fmt.Sprint("round ", round), g, got, want)
 		dirs = []string{"large/", "large/"}
@@ -289,6 +300,47 @@ func TestResidentOtherName(t *testing.T) {
 	got := snapshot(t, s, ws, nil)
 	want, g := scratch(t, s, root)
 	sameResult(t, "a late write", g, got, want)
+}
+
+// A write to a file between the call that takes what the watcher was told, and the look at
+// the file, is told of once more. That is no reason for all to be looked at while somebody
+// waits.
+func TestResidentLateEvent(t *testing.T) {
+	root := t.TempDir()
+	for _, name := range []string{"a", "d/z", "e/y"} {
+		write(t, filepath.Join(root, name), "1")
+	}
+	s := openStore(t, vfstest.NewMem())
+	ws := openResident(t, s, root, 0)
+	snapshot(t, s, ws, nil)
+	for round, touch := range []func(){
+		func() {},
+		func() { write(t, filepath.Join(root, "d/new"), "1") }, // not only names that are known
+	} {
+		write(t, filepath.Join(root, "a"), fmt.Sprint("round ", round))
+		write(t, filepath.Join(root, "d/z"), fmt.Sprint("before the capture ", round))
+		snapshot(t, s, ws, &Options{Workers: 1, Known: func(path string, _ *vfs.Stat) (store.ID, bool) {
+			if path == "a" { // which comes first
+				write(t, filepath.Join(root, "d/z"), fmt.Sprint("in the capture ", round))
+			}
+			return store.ID{}, false
+		}})
+		full := ws.WatchStats().Full
+		touch()
+		got := snapshot(t, s, ws, nil)
+		want, g := scratch(t, s, root)
+		sameResult(t, fmt.Sprint("round ", round), g, got, want)
+		if n := ws.WatchStats().Full - full; n > 0 {
+			t.Errorf("round %d: all files were looked at %d times", round, n)
+		}
+		if _, due := ws.LookedAtAll(); !due {
+			t.Errorf("round %d: and need not be soon, though another file may have been written", round)
+		}
+		snapshot(t, s, ws, &Options{All: true})
+		if _, due := ws.LookedAtAll(); due || ws.WatchStats().Full != full+1 {
+			t.Errorf("round %d: asked to look at all files: due %v, %d did", round, due, ws.WatchStats().Full-full)
+		}
+	}
 }
 
 // A directory with several levels of pages comes out as from scratch, change

@@ -153,6 +153,9 @@ func (c *statCache) block(dir uint32) block {
 
 // files returns how many files and links there were, and with them what was left out.
 func (c *statCache) files() (n int64) {
+	if s := c.sum(0); s.known { // thousands of blocks are not at hand
+		return s.all.files + s.all.links + s.all.omitted
+	}
 	dirs := int64(-1) // the root is in no directory
 	for _, b := range c.blocks {
 		if b != nil {

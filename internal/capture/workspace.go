@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/gitrepo"
@@ -56,6 +57,11 @@ type Workspace struct {
 	latest         *tree.Result   // of the last of them; nil: it has none
 	latestRules    [16]byte       // by which that was made
 	pending        *watch.Changes // that a capture was told of which was not adopted
+	number         int            // of the last capture
+	adoptedFrom    int            // that of which the cache has learned last
+	lookedBy       int            // the last that told the watcher that it had looked
+	looked         time.Time      // when one was that had looked at all files
+	due            bool           // one is to do so soon
 	captures, full atomic.Int64
 	pages          *trees.Pages // nil: none
 

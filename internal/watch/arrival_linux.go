@@ -174,6 +174,7 @@ func (w *Watcher) Looked() {
 	if w.drain() { // what happened to a name meanwhile may not have been seen
 		w.tell()
 	}
+	w.set.root.looked()
 	for d := range w.arrivals {
 		for name, a := range d.came {
 			if a.window < w.window {

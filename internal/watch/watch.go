@@ -14,6 +14,7 @@ type Changes struct {
 	Touched bool
 	Named   bool                // the name came or went
 	Written bool                // a file that has, or had, the name was written, or its attributes were set
+	During  bool                // and only before Looked, which was called last: perhaps before somebody looked
 	Whole   bool                // the directory and all that is below it
 	Names   map[string]*Changes // names in the directory that are touched, or lead to others; nil if Whole
 }
@@ -96,14 +97,27 @@ func (s *set) mark(path []string, whole bool) {
 }
 
 // note notes more of a name that is marked. The caller holds mu.
-func (s *set) note(path []string, named, written bool) {
+func (s *set) note(path []string, named, written, during bool) {
 	c := s.root
 	for _, name := range path {
 		c = c.Of(name)
 	}
 	if c != nil {
 		c.Named = c.Named || named
-		c.Written = c.Written || written
+		if written {
+			c.During = during && (c.During || !c.Written)
+			c.Written = true
+		}
+	}
+}
+
+// looked notes that all that is in the set happened before Looked.
+func (c *Changes) looked() {
+	if c != nil {
+		c.During = c.Written
+		for _, below := range c.Names {
+			below.looked()
+		}
 	}
 }
 
@@ -115,7 +129,7 @@ func (s *set) add(path []string, c *Changes) {
 	if c.Touched || c.Whole {
 		s.mark(path, c.Whole)
 	}
-	s.note(path, c.Named, c.Written)
+	s.note(path, c.Named, c.Written, c.During)
 	for name, below := range c.Names {
 		s.add(append(path[:len(path):len(path)], name), below)
 	}

@@ -318,7 +318,7 @@ func (w *Watcher) event(id int32, mask, cookie uint32, name string) {
 		isDir := mask&unix.IN_ISDIR != 0
 		names := uint32(unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_DELETE)
 		w.mark(append(d.path(), name), isDir && mask&names != 0)
-		w.note(append(d.path(), name), mask&names != 0, mask&(unix.IN_MODIFY|unix.IN_ATTRIB) != 0)
+		w.note(append(d.path(), name), mask&names != 0, mask&(unix.IN_MODIFY|unix.IN_ATTRIB) != 0, false)
 		switch {
 		case !isDir:
 			w.follow(d, name, mask, cookie)
