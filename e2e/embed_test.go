@@ -74,9 +74,9 @@ deleted b.txt
 		if _, err := exec.LookPath("python3"); err != nil {
 			t.Skip("SKIPPED: python3 is not installed")
 		}
-		bin := filepath.Join(t.TempDir(), "snapctl")
-		if out, err := exec.Command("go", "build", "-o", bin, "../cmd/snapctl").CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
+		bin, err := build("snapctl")
+		if err != nil {
+			t.Fatal(err)
 		}
 		dir := project(t)
 		cmd := exec.Command("python3", "-c", block(t, page, "python"), bin, dir, command)

@@ -45,9 +45,10 @@ func TestHTTP(t *testing.T) {
 		t.Skip("SKIPPED: node is not installed")
 	}
 	dir, project, home := t.TempDir(), t.TempDir(), t.TempDir()
-	if out, err := exec.Command("go", "build", "-o", dir+"/", "../cmd/snapctl",
-		"../cmd/snapctl-checkpoints").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	for _, name := range []string{"snapctl", "snapctl-checkpoints"} {
+		if _, err := build(name); err != nil {
+			t.Fatal(err)
+		}
 	}
 	// The runtime's own rows come from here: node may have no driver.
 	stores := filepath.Join(home, ".boo", "file-store")
@@ -78,7 +79,7 @@ func TestHTTP(t *testing.T) {
 	}
 	cmd := exec.Command("node", filepath.Join(dir, "use.mjs"), project)
 	cmd.Env = append(os.Environ(), "HOME="+home, "BOO_STORE=",
-		"PATH="+dir+string(filepath.ListSeparator)+os.Getenv("PATH"))
+		"PATH="+programs.dir+string(filepath.ListSeparator)+os.Getenv("PATH"))
 	cmd.Stderr = t.Output()
 	out, err := cmd.Output()
 	if want := "turn 1,turn 2 2\ndirty the user's\n1 1\n1 the user's\n"; err != nil || string(out) != want {

@@ -53,7 +53,8 @@ func TestMain(m *testing.M) {
 		defer os.RemoveAll(dir)
 		os.Chmod(dir, 0o755) // other users run it, too
 		snapctl = filepath.Join(dir, "snapctl")
-		if out, err := exec.Command("go", "build", "-o", snapctl, "../cmd/snapctl").CombinedOutput(); err != nil {
+		c := exec.Command("go", "build", "-ldflags=-s -w", "-o", snapctl, "../cmd/snapctl")
+		if out, err := c.CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "build snapctl: %v\n%s", err, out)
 			return 1
 		}

@@ -22,7 +22,8 @@ func (w *withDrivers) Run() int {
 		if w.dir, err = os.MkdirTemp("", "drivers"); err != nil {
 			return "", err
 		}
-		if out, err := exec.Command("go", "build", "-o", w.dir, "../"+driversName).CombinedOutput(); err != nil {
+		c := exec.Command("go", "build", "-ldflags=-s -w", "-o", w.dir, "../"+driversName)
+		if out, err := c.CombinedOutput(); err != nil {
 			return "", fmt.Errorf("%w: %s", err, out)
 		}
 		return w.dir, nil

@@ -40,7 +40,8 @@ func TestFleet(t *testing.T) {
 	bin := t.TempDir()
 	copyProgram(t, filepath.Join(bin, "snapctl"))
 	program := filepath.Join(bin, "fleet")
-	if out, err := exec.Command("go", "build", "-o", program, "../../examples/fleet").CombinedOutput(); err != nil {
+	c := exec.Command("go", "build", "-ldflags=-s -w", "-o", program, "../../examples/fleet")
+	if out, err := c.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v", out, err)
 	}
 	fleet := func(t *testing.T, env []string, args ...string) string {
