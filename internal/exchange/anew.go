@@ -193,7 +193,7 @@ func (x *rewriting) entry(line lines.Line, e *lines.Entry) (now *lines.Entry, ot
 		return x.drop[id]
 	}
 	var objects []byte
-	parts := make(map[*lines.PackRef][]lines.Part)
+	parts := make(map[*lines.PackRef]*lines.Parts)
 	changed := make(map[*lines.PackRef]bool)
 	err = x.parcels(e, func(ref *lines.PackRef, p *cas.Parcel) error {
 		left, err := p.Without(drop)
@@ -206,7 +206,10 @@ func (x *rewriting) entry(line lines.Line, e *lines.Entry) (now *lines.Entry, ot
 		case ref == nil:
 			objects = append(objects, left.Record...)
 		default:
-			parts[ref] = append(parts[ref], partOf(left))
+			if parts[ref] == nil {
+				parts[ref] = new(lines.Parts)
+			}
+			parts[ref].Add(partOf(left))
 		}
 		return nil
 	})
@@ -221,7 +224,7 @@ func (x *rewriting) entry(line lines.Line, e *lines.Entry) (now *lines.Entry, ot
 			continue
 		}
 		other = true
-		if len(parts[ref]) == 0 {
+		if parts[ref] == nil {
 			continue
 		}
 		fresh, err := x.plan.repo.PutPack(x.ctx, x.generation, line, parts[ref])
@@ -241,8 +244,8 @@ func (x *rewriting) entry(line lines.Line, e *lines.Entry) (now *lines.Entry, ot
 }
 
 // partOf returns a parcel as a part of a pack.
-func partOf(p *cas.Parcel) lines.Part {
-	part := lines.Part{Bytes: bytes.Clone(p.Record), Kind: p.Kind}
+func partOf(p *cas.Parcel) *lines.Part {
+	part := &lines.Part{Bytes: p.Record, Kind: p.Kind}
 	for _, o := range p.Objects {
 		part.IDs = append(part.IDs, lines.ID{Kind: o.Kind, ID: o.ID})
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zeebo/blake3"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/boocode/filestore/internal/audit"
 	"github.com/boocode/filestore/internal/cas"
@@ -30,8 +31,8 @@ const (
 
 // Likewise; tests set them.
 var (
-	maxInEntry = 4 << 20  // bytes of objects in an entry
-	maxPack    = 32 << 20 // bytes of objects in a pack
+	maxInEntry = 4 << 20 // bytes of objects in an entry
+	maxPack    = 8 << 20 // bytes of objects in a pack
 )
 
 // A Pusher puts sessions of a store into a remote.
@@ -536,7 +537,10 @@ func (p *Pusher) objects(
 	if err != nil {
 		return err
 	}
-	x := &packing{p: p, ctx: ctx, line: lines.Line(t.at.Line), entry: e}
+	ctx, cancel := context.WithCancel(ctx)
+	x := p.newPacking(ctx, lines.Line(t.at.Line), e)
+	defer x.group.Wait() // nothing goes on behind an error
+	defer cancel()
 	ledger := p.Repo.Ledger()
 	ids = slices.DeleteFunc(ids, func(id store.ID) bool {
 		gone := ledger.IsForgotten(id)
@@ -627,50 +631,78 @@ type packing struct {
 	line  lines.Line
 	entry *lines.Entry
 
-	parts [2][]lines.Part // trees, which are read as a whole, and contents
-	size  [2]int
+	parts [2]*lines.Parts // trees, which are read as a whole, and contents
+	packs []*lines.PackRef
+	group *errgroup.Group   // puts them
+	free  chan *lines.Parts // nil: one that is not made yet
+}
+
+// putters is how many packs are put at once: while one is under way the next is sealed.
+const putters = 2
+
+func (p *Pusher) newPacking(ctx context.Context, line lines.Line, e *lines.Entry) *packing {
+	x := &packing{p: p, line: line, entry: e, free: make(chan *lines.Parts, putters+2)}
+	for i := range x.parts {
+		x.parts[i] = new(lines.Parts) // there may be few
+	}
+	for range putters {
+		x.free <- nil
+	}
+	x.group, x.ctx = errgroup.WithContext(ctx)
+	return x
 }
 
 func (x *packing) add(q *cas.Parcel) error {
-	part, of := lines.Part{Bytes: q.Record, Kind: q.Kind}, 0
-	for _, o := range q.Objects {
-		part.IDs = append(part.IDs, lines.ID{Kind: o.Kind, ID: o.ID})
-		if o.Kind == 1 || o.Kind == 2 { // a blob, or a list of chunks
-			of = 1
-		}
+	part, of := partOf(q), 0
+	if slices.ContainsFunc(part.IDs, func(id lines.ID) bool { return id.Kind == 1 || id.Kind == 2 }) {
+		of = 1 // a blob, or a list of chunks
 	}
-	x.parts[of] = append(x.parts[of], part)
-	x.size[of] += len(part.Bytes)
+	x.parts[of].Add(part)
 	x.p.result.Bytes += int64(len(part.Bytes))
-	if x.size[of] >= maxPack {
+	if x.parts[of].Size() >= maxPack {
 		return x.pack(of)
 	}
 	return nil
 }
 
+// pack has a pack be put, and waits until there is memory for another.
 func (x *packing) pack(of int) error {
-	if len(x.parts[of]) == 0 {
+	parts, ref := x.parts[of], new(lines.PackRef)
+	if parts.Size() == 0 {
 		return nil
 	}
-	ref, err := x.p.Repo.PutPack(x.ctx, x.entry.Generation, x.line, x.parts[of])
-	x.parts[of], x.size[of] = nil, 0
-	x.entry.Packs = append(x.entry.Packs, ref)
+	x.packs = append(x.packs, ref)
 	x.p.result.Packs++
-	progress.Of(x.ctx).Count(0, int64(ref.Size))
-	return err
+	x.group.Go(func() (err error) {
+		*ref, err = x.p.Repo.PutPack(x.ctx, x.entry.Generation, x.line, parts)
+		progress.Of(x.ctx).Count(0, int64(ref.Size))
+		x.free <- parts
+		return err
+	})
+	if x.parts[of] = <-x.free; x.parts[of] == nil {
+		x.parts[of] = lines.NewParts(maxPack)
+	}
+	return context.Cause(x.ctx)
 }
 
-// end puts the rest: into the entry if it is little.
+// end puts the rest: into the entry if all is little.
 func (x *packing) end() error {
-	if x.size[0]+x.size[1] > maxInEntry {
-		return errors.Join(x.pack(0), x.pack(1))
+	var err error
+	if len(x.packs) > 0 || x.parts[0].Size()+x.parts[1].Size() > maxInEntry {
+		err = errors.Join(x.pack(0), x.pack(1))
+	}
+	if werr := x.group.Wait(); werr != nil {
+		return werr // and why no more was put
+	}
+	for _, ref := range x.packs {
+		x.entry.Packs = append(x.entry.Packs, *ref)
 	}
 	for _, parts := range x.parts {
-		for _, part := range parts {
-			x.entry.Objects = append(x.entry.Objects, part.Bytes...)
+		for record := range parts.All() {
+			x.entry.Objects = append(x.entry.Objects, record...)
 		}
 	}
-	return nil
+	return err
 }
 
 // newLine has a session go on in a line of its own, behind an entry that both have.

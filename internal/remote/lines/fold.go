@@ -30,25 +30,23 @@ const maxFold = 16 << 20
 
 // PutFolds puts entries of a line anew, which are behind each other.
 func (r *Repo) PutFolds(ctx context.Context, generation uint64, line Line, list []Rewritten) (folds []Fold, err error) {
-	var parts []Part
-	size, from := 0, uint64(0)
+	var parts Parts
+	from := uint64(0)
 	for i, x := range list {
-		if len(parts) == 0 {
+		if parts.Size() == 0 {
 			from = x.Number
 		}
 		b := append(number(x.Number), x.Hash[:]...)
 		b = append(b, x.Entry.body()...)
-		parts = append(parts, Part{b, foldKind, []ID{{foldKind, x.Hash}}})
-		size += len(b)
-		if size < maxFold && i < len(list)-1 {
+		parts.Add(&Part{b, foldKind, []ID{{foldKind, x.Hash}}})
+		if parts.Size() < maxFold && i < len(list)-1 {
 			continue
 		}
-		ref, err := r.PutPack(ctx, generation, line, parts)
+		ref, err := r.PutPack(ctx, generation, line, &parts)
 		if err != nil {
 			return nil, err
 		}
 		folds = append(folds, Fold{from, x.Number, ref})
-		parts, size = nil, 0
 	}
 	return folds, nil
 }

@@ -450,11 +450,12 @@ const (
 )
 
 // parts returns what a manifest says, as parts of a pack.
-func (l *Ledger) parts() (parts []Part) {
+func (l *Ledger) parts() *Parts {
+	parts := new(Parts)
 	var b []byte
 	end := func() {
-		parts = append(parts, Part{Bytes: b, Kind: manifestKind, IDs: []ID{{manifestKind, [32]byte{}}}})
-		b = nil
+		parts.Add(&Part{Bytes: b, Kind: manifestKind, IDs: []ID{{manifestKind, [32]byte{}}}})
+		b = b[:0]
 	}
 	order := func(a, b Line) int { return slices.Compare(a[:], b[:]) }
 	for _, line := range slices.SortedFunc(maps.Keys(l.Kept), order) {

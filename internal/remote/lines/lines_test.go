@@ -46,6 +46,50 @@ func opening(base *Position) *Entry {
 		Names: []Name{{3, lineB, 4}, {5, lineB, 6}}, Lost: [][32]byte{{9}}, Objects: []byte("secret-object")}
 }
 
+func partsOf(list ...Part) *Parts {
+	p := new(Parts)
+	for i := range list {
+		p.Add(&list[i])
+	}
+	return p
+}
+
+// TestParts puts three packs out of the memory of the first, the second longer and the third shorter than it.
+func TestParts(t *testing.T) {
+	r, _ := initRepo(t)
+	parts := NewParts(100)
+	for i, n := range []int{3, 400, 1} {
+		var want []string
+		for j := range n {
+			text := strings.Repeat(fmt.Sprint(i, j), 1+j%7)
+			parts.Add(&Part{[]byte(text), 1, []ID{{1, [32]byte{byte(i), byte(j), byte(j >> 8)}}}})
+			want = append(want, text)
+		}
+		if got := strings.Join(want, ""); parts.Size() != len(got) {
+			t.Errorf("pack %d: %d bytes, want %d", i, parts.Size(), len(got))
+		}
+		ref, err := r.PutPack(t.Context(), 0, lineA, parts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left := slices.Collect(parts.All()); len(left) > 0 || parts.Size() != 0 {
+			t.Errorf("pack %d: %q are left, %d bytes", i, left, parts.Size())
+		}
+		list, err := r.Index(t.Context(), &ref)
+		if err != nil || len(list) != n || list[n-1].IDs[0].ID != [32]byte{byte(i), byte(n - 1), byte((n - 1) >> 8)} {
+			t.Errorf("pack %d: index %v, %v", i, list, err)
+		}
+		var got []string
+		err = r.ReadPack(t.Context(), &ref, func(b []byte) error {
+			got = append(got, string(b))
+			return nil
+		})
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("pack %d: records %q, %v, want %q", i, got, err, want)
+		}
+	}
+}
+
 // fill makes a small remote: two lines, of which the second goes on from the first, and packs.
 func fill(t *testing.T, r *Repo) (tip Position, ref PackRef) {
 	t.Helper()
@@ -54,9 +98,8 @@ func fill(t *testing.T, r *Repo) (tip Position, ref PackRef) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ref, err = r.PutPack(ctx, 0, lineA, []Part{
-		{[]byte("secret-blob"), 1, []ID{{1, [32]byte{1}}}},
-		{[]byte("secret-group-of-two"), 5, []ID{{1, [32]byte{2}}, {3, [32]byte{3}}}}})
+	ref, err = r.PutPack(ctx, 0, lineA, partsOf(Part{[]byte("secret-blob"), 1, []ID{{1, [32]byte{1}}}},
+		Part{[]byte("secret-group-of-two"), 5, []ID{{1, [32]byte{2}}, {3, [32]byte{3}}}}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -426,7 +469,8 @@ func uvarint(b []byte) (n, w int) {
 }
 
 func FuzzIndex(f *testing.F) {
-	good := index([]Part{{[]byte("x"), 1, []ID{{1, [32]byte{1}}}}, {nil, 5, []ID{{1, [32]byte{2}}, {3, [32]byte{3}}}}})
+	good := partsOf(Part{[]byte("x"), 1, []ID{{1, [32]byte{1}}}},
+		Part{nil, 5, []ID{{1, [32]byte{2}}, {3, [32]byte{3}}}}).list()
 	f.Add(good)
 	f.Add(good[:20])
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -441,7 +485,7 @@ func FuzzIndex(f *testing.F) {
 			}
 			parts = append(parts, Part{make([]byte, x.Length), x.Kind, x.IDs})
 		}
-		if again := index(parts); !bytes.Equal(again, b) {
+		if again := partsOf(parts...).list(); !bytes.Equal(again, b) {
 			t.Errorf("two forms of one index:\n%x\n%x", b, again)
 		}
 	})
@@ -463,7 +507,7 @@ func FuzzKeyring(f *testing.F) {
 func FuzzOpen(f *testing.F) {
 	ks := keyring{{1}}
 	good := opening(nil).seal(ks, "log/x/y/00000000", [32]byte{})
-	sealed, ref := sealPack(ks, 0, lineA, []Part{{[]byte("x"), 1, []ID{{1, [32]byte{1}}}}})
+	sealed, ref := sealPack(ks, 0, lineA, partsOf(Part{[]byte("x"), 1, []ID{{1, [32]byte{1}}}}))
 	f.Add(good, bytes.Clone(sealed)) // which is opened in place
 	f.Add(good[:90], bytes.Clone(sealed[:40]))
 	f.Fuzz(func(t *testing.T, entry, pack []byte) {
@@ -500,7 +544,7 @@ func TestNoKeyTwice(t *testing.T) {
 	} {
 		for g := range uint64(2) {
 			for _, l := range []Line{lineA, lineB} {
-				_, ref := sealPack(ks, g, l, p)
+				_, ref := sealPack(ks, g, l, partsOf(p...))
 				note(string(ref.Hash[:]), fmt.Sprint(what, g, l))
 			}
 		}

@@ -36,7 +36,7 @@ func (n *nearMap) Drop(string, error) { n.drops++ }
 // forge returns what somebody with the keys can make of a pack: its name, and other contents under its own seal.
 func forge(r *Repo, ref *PackRef, parts []Part) ([]byte, PackRef) {
 	ks := r.ring()
-	list := index(parts)
+	list := partsOf(parts...).list()
 	b := append([]byte(nil), packMagic...)
 	b = le.AppendUint32(le.AppendUint32(b, packVersion), uint32(len(ks)))
 	aad := append([]byte(ref.Key()), b...)

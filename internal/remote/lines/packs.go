@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"slices"
 
 	"github.com/boocode/filestore/internal/remote"
 )
@@ -33,19 +35,68 @@ type ID struct {
 	ID   [32]byte
 }
 
-// index returns what a pack says of its parts.
-func index(parts []Part) []byte {
-	b := le.AppendUint32(nil, uint32(len(parts)))
-	for _, p := range parts {
-		b = le.AppendUint32(b, uint32(len(p.Bytes)))
-		b = append(b, p.Kind, 0)
-		b = le.AppendUint16(b, uint16(len(p.IDs)))
-		for _, id := range p.IDs {
-			b = append(append(b, id.Kind), id.ID[:]...)
+// Parts become a pack, in whose memory they are collected. The zero Parts has none.
+type Parts struct {
+	text  []byte // of the pack, with room for its head and, behind each part, for its seal
+	index []byte // what the pack says of them, with room for their number
+	sizes []int
+	size  int // the sum
+}
+
+// NewParts returns Parts with memory for so many bytes of records, and for what is sealed with them.
+func NewParts(size int) *Parts {
+	return &Parts{text: make([]byte, 0, size+size/8)}
+}
+
+// Size is how many bytes there are of all parts.
+func (p *Parts) Size() int { return p.size }
+
+// Add adds a part, whose bytes it copies.
+func (p *Parts) Add(part *Part) {
+	p.begin()
+	n := len(part.Bytes) + sealSize
+	if cap(p.text)-len(p.text) < n { // in few steps: each is memory that was not used before
+		p.text = slices.Grow(p.text, max(n, 3*len(p.text)))
+	}
+	p.text = append(p.text, part.Bytes...)
+	p.text = p.text[:len(p.text)+sealSize]
+	p.index = le.AppendUint32(p.index, uint32(len(part.Bytes)))
+	p.index = append(p.index, part.Kind, 0)
+	p.index = le.AppendUint16(p.index, uint16(len(part.IDs)))
+	for _, id := range part.IDs {
+		p.index = append(append(p.index, id.Kind), id.ID[:]...)
+	}
+	p.sizes, p.size = append(p.sizes, len(part.Bytes)), p.size+len(part.Bytes)
+}
+
+func (p *Parts) begin() {
+	if len(p.text) == 0 {
+		p.text, p.index = append(p.text, make([]byte, packHeaderSize)...), append(p.index, 0, 0, 0, 0)
+	}
+}
+
+// list returns the index.
+func (p *Parts) list() []byte {
+	p.begin()
+	le.PutUint32(p.index, uint32(len(p.sizes)))
+	return p.index
+}
+
+// All yields the bytes of all parts, which are there until the parts are put.
+func (p *Parts) All() iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		off := packHeaderSize
+		for _, n := range p.sizes {
+			if !yield(p.text[off : off+n]) {
+				return
+			}
+			off += n + sealSize
 		}
 	}
-	return b
 }
+
+// reset takes all parts out.
+func (p *Parts) reset() { *p = Parts{text: p.text[:0], index: p.index[:0], sizes: p.sizes[:0]} }
 
 var errIndex = errors.New("its index is not as it has to be")
 
@@ -88,30 +139,28 @@ type indexed struct {
 
 func nonceAt(off int) []byte { return le.AppendUint64(make([]byte, 4, 12), uint64(off)) }
 
-// sealPack returns the bytes of a pack, and its name.
-func sealPack(ks keyring, generation uint64, line Line, parts []Part) ([]byte, PackRef) {
+// sealPack returns the bytes of a pack, and its name. They are there until a part is added again, and the parts are
+// none.
+func sealPack(ks keyring, generation uint64, line Line, parts *Parts) ([]byte, PackRef) {
+	list, b := parts.list(), parts.text[:0]
+	defer parts.reset()
 	epoch := uint32(len(ks))
 	ref := PackRef{Generation: generation, Line: line}
-	k, list := ks[epoch-1], index(parts)
-	b := append([]byte(nil), packMagic...)
+	k := ks[epoch-1]
+	b = append(b, packMagic...)
 	b = le.AppendUint32(b, packVersion)
 	b = le.AppendUint32(b, epoch)
-	texts := [][]byte{[]byte(ref.dir()), {0}, b[:packHeaderSize:packHeaderSize], list}
-	total := 2*sealSize + len(list)
-	for _, p := range parts {
-		texts = append(texts, p.Bytes)
-		total += len(p.Bytes) + sealSize
-	}
+	texts := slices.AppendSeq([][]byte{[]byte(ref.dir()), {0}, b, list}, parts.All())
 	ref.Hash = k.derive(contextPack).hash(texts...)
 	aad := append([]byte(ref.Key()), b...)
 	seal := key(k.derive(contextSeal).hash(ref.Hash[:])).aead()
-	b = append(make([]byte, 0, total), b...)
-	for _, p := range parts {
-		b = seal.Seal(b, nonceAt(len(b)), p.Bytes, aad)
+	for text := range parts.All() { // each where it is
+		b = seal.Seal(b, nonceAt(len(b)), text, aad)
 	}
 	ref.Index = uint64(len(b))
 	b = seal.Seal(b, nonceAt(len(b)), list, aad)
 	ref.Size = uint64(len(b))
+	parts.text = b // it may have grown
 	return b, ref
 }
 
@@ -173,8 +222,9 @@ func openPack(ks keyring, ref *PackRef, b []byte, fn func(record []byte) error) 
 }
 
 // PutPack puts records of objects, before the entry that relies on them. It puts nothing if they are there
-// already: who was cut off does not send them again.
-func (r *Repo) PutPack(ctx context.Context, generation uint64, line Line, parts []Part) (PackRef, error) {
+// already: who was cut off does not send them again. The parts are none then, also after an error, and their memory
+// is for others.
+func (r *Repo) PutPack(ctx context.Context, generation uint64, line Line, parts *Parts) (PackRef, error) {
 	b, ref := sealPack(r.ring(), generation, line, parts)
 	n, err := r.b.Stat(ctx, ref.Key())
 	if err == nil && uint64(n) == ref.Size {

@@ -25,7 +25,7 @@ import (
 	"github.com/boocode/filestore/internal/vfs"
 )
 
-// DefaultLimit is how many bytes a directory may have: so many packs of 32 MiB, that those of a few
+// DefaultLimit is how many bytes a directory may have: so many packs, that those of a few
 // large projects are in it.
 const DefaultLimit = 10 << 30
 
