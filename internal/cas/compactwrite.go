@@ -128,7 +128,7 @@ func (c *compaction) take(ctx context.Context, out *packOut, j *compactJob) erro
 func (c *compaction) make(j *compactJob) error {
 	if j.items[0].alone {
 		loc := c.at(&j.items[0])
-		h, payload, err := loc.Pack.Read(loc)
+		h, payload, err := loc.Pack.Read(loc, new([]byte))
 		j.h, j.payload = h, payload
 		return j.spare(&j.items[0], err)
 	}

@@ -371,7 +371,7 @@ func checkScan(t *testing.T, body []byte) {
 			return
 		}
 		got = append(got, fmt.Sprint("record ", e.Off, e.ID, e.Stored))
-		h, payload, err := p.Read(e.Location)
+		h, payload, err := p.Read(e.Location, new([]byte))
 		if err == nil && (h.ID != e.ID || len(payload) != int(h.Stored)) {
 			t.Errorf("record at %d is %+v, was %+v", e.Off, h, e)
 		}

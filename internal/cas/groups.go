@@ -198,7 +198,9 @@ func eachGroup(entries []pack.Entry) iter.Seq[[]pack.Entry] {
 type copier struct {
 	s          *Store
 	generation int
-	put        func(h pack.Header, payload []byte, members []pack.Member) error // nil: it appends
+	put        func(h pack.Header, payload []byte, members []pack.Member) error // keeps no payload; nil: it appends
+
+	record []byte // memory for the one that is copied
 
 	rest group // of groups of which not all is copied
 	seen map[store.ID]bool
@@ -211,7 +213,7 @@ func (c *copier) copy(p *pack.Pack, list []pack.Entry) error {
 	}
 	loc := list[0].Location
 	loc.Pack = p
-	h, payload, err := p.Read(loc)
+	h, payload, err := p.Read(loc, &c.record)
 	if err != nil {
 		return err
 	}

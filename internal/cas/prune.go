@@ -652,7 +652,7 @@ func (r *pruneRun) copyPack(ctx context.Context, to *copier, c *candidate) error
 
 // copyRecord copies a record that is one object, unless that is elsewhere.
 func (r *pruneRun) copyRecord(ctx context.Context, to *copier, p *pack.Pack, e pack.Entry) error {
-	h, payload, err := p.Read(pack.Location{Pack: p, Off: e.Off, Stored: e.Stored})
+	h, payload, err := p.Read(pack.Location{Pack: p, Off: e.Off, Stored: e.Stored}, new([]byte))
 	if err != nil {
 		return err
 	}

@@ -44,8 +44,8 @@ func (l *Live) Take() []store.ID {
 	return ids
 }
 
-// Parcels calls fn with records that have objects, and nothing else. It returns those objects
-// that the store has not. A Writer must be open, so that nobody takes away what is there.
+// Parcels calls fn with records that have objects, and nothing else. Their bytes are there until fn returns. It
+// returns those objects that the store has not. A Writer must be open, so that nobody takes away what is there.
 func (s *Store) Parcels(ctx context.Context, ids []store.ID, fn func(*Parcel) error) (missing []store.ID, err error) {
 	byPack := make(map[*pack.Pack][]pack.Entry)
 	var packs []*pack.Pack
@@ -63,8 +63,10 @@ func (s *Store) Parcels(ctx context.Context, ids []store.ID, fn func(*Parcel) er
 		}
 		byPack[loc.Pack] = append(byPack[loc.Pack], pack.Entry{ID: id, Location: loc})
 	}
+	var record []byte
 	c := &copier{s: s, put: func(h pack.Header, payload []byte, members []pack.Member) error {
-		p := &Parcel{Record: append(h.Append(nil), payload...), Kind: h.Kind}
+		record = append(h.Append(record[:0]), payload...)
+		p := &Parcel{Record: record, Kind: h.Kind, Objects: make([]ParcelObject, 0, len(members))}
 		for i := range members {
 			p.Objects = append(p.Objects, ParcelObject{members[i].Kind, members[i].ID})
 		}

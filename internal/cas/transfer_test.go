@@ -67,6 +67,7 @@ func TestTransfer(t *testing.T) {
 		gone := store.ID{1}
 		var parcels []*Parcel
 		missing, err := from.Parcels(t.Context(), append(want, gone), func(p *Parcel) error {
+			p.Record = bytes.Clone(p.Record)
 			parcels = append(parcels, p)
 			return nil
 		})

@@ -178,7 +178,7 @@ func (p *Pack) ReadGroupTo(loc Location) (*Group, error) { return p.readGroup(lo
 
 func (p *Pack) readGroup(loc Location, member int, into *[]byte) (*Group, error) {
 	buf := TakeBuffer()
-	h, payload, err := p.read(loc, buf)
+	h, payload, err := p.Read(loc, buf)
 	if err != nil {
 		return nil, err
 	}

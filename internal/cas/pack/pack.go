@@ -96,7 +96,7 @@ func settle(h *Header, buf, into *[]byte) {
 // may grow; nil is for once. An error for damage is a [*object.CorruptError].
 func (p *Pack) ReadObject(loc Location, into *[]byte) (Header, []byte, error) {
 	buf := TakeBuffer()
-	h, payload, err := p.read(loc, buf)
+	h, payload, err := p.Read(loc, buf)
 	if err != nil {
 		return h, nil, err
 	}
@@ -109,11 +109,8 @@ func (p *Pack) ReadObject(loc Location, into *[]byte) (Header, []byte, error) {
 }
 
 // Read returns the header and the payload of the record at loc, both
-// checked. It does not look into the payload.
-func (p *Pack) Read(loc Location) (Header, []byte, error) { return p.read(loc, new([]byte)) }
-
-// read is Read into a buffer, which may grow.
-func (p *Pack) read(loc Location, buf *[]byte) (Header, []byte, error) {
+// checked. It does not look into the payload, which lies in a buffer that may grow.
+func (p *Pack) Read(loc Location, buf *[]byte) (Header, []byte, error) {
 	if loc.Stored > MaxChunk { // a wrong length must not take memory without limit
 		st, err := p.F.Stat()
 		if err == nil && loc.Off+HeaderSize+int64(loc.Stored) > st.Size {
