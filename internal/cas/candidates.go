@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"slices"
 
@@ -31,6 +32,7 @@ type candidate struct {
 	sealed  bool
 	stays   bool            // somebody may append to it, or it is damaged: for a repair
 	lists   []pack.Location // of chunks, that nothing needs
+	twice   int64           // bytes of what a compaction has written for some of it
 	hung    int64           // bytes in other packs, of chunks that stay only if these lists do
 
 	looseness // for a compaction
@@ -330,7 +332,7 @@ func (s *Store) hasSound(id store.ID) (bool, error) {
 // Live is a set of objects that are to stay.
 type Live struct {
 	s      *Store
-	seen   map[[pack.PrefixSize]byte]uint32 // and which candidate has it; 0: none that was seen
+	seen   map[[pack.PrefixSize]byte]uint32 // and which candidate has it; 0: none that was seen; or compacted
 	forget map[store.ID]bool                // these are not taken up
 	evict  map[store.ID]bool                // nor these, which a remote has
 	order  *order                           // nil: nobody asks
@@ -338,6 +340,9 @@ type Live struct {
 	collects bool // added has what is taken up
 	added    []store.ID
 }
+
+// compacted stands for the new packs of a compaction, which are durable.
+const compacted = math.MaxUint32
 
 func newLive(s *Store, forget map[store.ID]bool) *Live {
 	return &Live{s: s, seen: make(map[[pack.PrefixSize]byte]uint32), forget: forget}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/boocode/filestore/internal/cas/layout"
@@ -264,14 +265,25 @@ func (s *Store) beginGroups(ctx context.Context) error {
 
 // round returns how many packs are written anew next, at once.
 func (p *CompactPlan) round(list []*candidate) (n int) {
-	most := max(p.total/roundPart, minRound)
+	most := p.most(list)
 	for size := int64(0); n < len(list) && (n == 0 || size+list[n].live <= most); n++ {
 		size += list[n].live
 	}
 	return n
 }
 
-// compactRound writes some packs anew, and has them go.
+// most returns how many bytes a round may have on the disk twice, less what those before have left there
+// of the packs that have not gone yet.
+func (p *CompactPlan) most(list []*candidate) int64 {
+	most := max(p.total/roundPart, minRound)
+	for _, c := range list {
+		most -= c.twice
+	}
+	return most
+}
+
+// compactRound writes some packs anew, and has them go. What later ones have at the same paths it writes
+// with it, as far as there is room, so that nothing of it is left for their own rounds.
 func (s *Store) compactRound(ctx context.Context, p *CompactPlan, list, later []*candidate, r *CompactResult) error {
 	alone, err := layout.Lock(ctx, s.fsys, layout.RepairLock)
 	if err != nil {
@@ -299,11 +311,19 @@ func (s *Store) compactRound(ctx context.Context, p *CompactPlan, list, later []
 	}
 	c := newCompaction(s, p, run.condemned)
 	defer c.close()
+	for _, one := range later {
+		if is, err := run.seal(one); err != nil {
+			return err
+		} else if is {
+			c.packs = append(c.packs, &compacting{candidate: one, later: true})
+		}
+	}
 	written, err := c.run(ctx)
 	if err != nil {
 		return err
 	}
-	run.condemned, run.written = c.whole(), c.written
+	c.settle()
+	run.condemned = c.whole()
 	for _, why := range c.bad {
 		r.Kept = append(r.Kept, why)
 	}
@@ -325,13 +345,16 @@ func (s *Store) compactRound(ctx context.Context, p *CompactPlan, list, later []
 	return nil
 }
 
-// room makes sure that there is room for so many bytes.
-func (p *CompactPlan) room(s *Store, n int64) error {
+// room makes sure that there is room for so many bytes, and returns for how many more there is.
+func (p *CompactPlan) room(s *Store, n, most int64) (spare int64, err error) {
 	free, _, err := s.fsys.Space()
-	if err == nil && free < n+p.opts.KeepFree {
-		return fmt.Errorf("%w to write %d bytes anew before the old ones go", store.ErrNoSpace, n)
+	if free -= p.opts.KeepFree; err != nil {
+		return most - n, nil
 	}
-	return nil
+	if free < n {
+		return 0, fmt.Errorf("%w to write %d bytes anew before the old ones go", store.ErrNoSpace, n)
+	}
+	return min(most, free) - n, nil
 }
 
 // ErrWork: a compaction ended early since somebody records, who is not to share the disk
@@ -374,16 +397,21 @@ type compaction struct {
 	plan    *CompactPlan
 	packs   []*compacting
 	items   []compactItem
+	paths   map[uint32]bool // of what is in the packs of the round
+	spare   atomic.Int64    // bytes of later packs that may be written, too
 	cache   groupCache
-	written map[[pack.PrefixSize]byte]bool
+	written [][pack.PrefixSize]byte
 	bad     []*object.CorruptError // of packs that stay
 }
 
 // A compacting is a pack that is written anew.
 type compacting struct {
 	*candidate
-	pack *pack.Pack
-	bad  bool
+	pack  *pack.Pack
+	bad   bool
+	later bool // its round is another: what it has at the paths of this one is brought forward
+
+	brought, anew int64 // bytes that were, and of what was written for them
 }
 
 // A compactItem is an object that is written anew.
@@ -391,6 +419,7 @@ type compactItem struct {
 	rank   uint64
 	off    int64
 	stored uint32
+	size   uint32 // of the record, that it takes
 	raw    uint32
 	pack   int32
 	member int16
@@ -398,12 +427,15 @@ type compactItem struct {
 	alone  bool
 }
 
+// path returns the number of the path at which it is.
+func (it *compactItem) path() uint32 { return uint32(it.rank >> 32) }
+
 // compactCache bounds what is kept of the groups that are taken apart: their members lie in
 // others by then.
 const compactCache = 24 << 20
 
 func newCompaction(s *Store, p *CompactPlan, list []*candidate) *compaction {
-	c := &compaction{s: s, plan: p, written: make(map[[pack.PrefixSize]byte]bool)}
+	c := &compaction{s: s, plan: p, paths: make(map[uint32]bool)}
 	c.cache.max = compactCache
 	for _, one := range list {
 		c.packs = append(c.packs, &compacting{candidate: one})
@@ -422,7 +454,7 @@ func (c *compaction) close() {
 // whole returns the packs of which all that lives was written.
 func (c *compaction) whole() (list []*candidate) {
 	for _, p := range c.packs {
-		if !p.bad {
+		if !p.bad && !p.later {
 			list = append(list, p.candidate)
 		}
 	}
@@ -434,19 +466,23 @@ func (c *compaction) run(ctx context.Context) (written int64, err error) {
 	if c.began, err = c.s.lastRecord(); err != nil {
 		return 0, err
 	}
-	total, raw := int64(0), int64(0)
-	for i := range c.packs {
+	total, raw, most := int64(0), int64(0), c.plan.most(nil)
+	for i, p := range c.packs {
 		if err := c.collect(ctx, i); err != nil {
 			return 0, err
 		}
-		total += c.packs[i].live
+		if most -= p.twice; !p.later {
+			total += p.live
+		}
 	}
 	for i := range c.items {
 		raw += int64(c.items[i].raw)
 	}
-	if err := c.plan.room(c.s, total); err != nil {
+	spare, err := c.plan.room(c.s, total, max(most, total))
+	if err != nil {
 		return 0, err
 	}
+	c.spare.Store(spare)
 	slices.SortFunc(c.items, func(a, b compactItem) int {
 		if a.isTree != b.isTree {
 			return map[bool]int{false: -1, true: 1}[a.isTree]
@@ -467,7 +503,18 @@ func (c *compaction) run(ctx context.Context) (written int64, err error) {
 	return out.publish()
 }
 
-// collect lists what lives in a pack.
+// settle makes a note of what is in new packs, so that no round writes it again.
+func (c *compaction) settle() {
+	for _, prefix := range c.written {
+		c.plan.prune.live.seen[prefix] = compacted
+	}
+	for _, p := range c.packs {
+		p.live -= p.brought
+		p.twice += p.anew
+	}
+}
+
+// collect lists what lives in a pack, or of one whose round is another, what is at the paths of others.
 func (c *compaction) collect(ctx context.Context, i int) error {
 	p := c.packs[i]
 	var err error
@@ -479,13 +526,16 @@ func (c *compaction) collect(ctx context.Context, i int) error {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		for _, e := range r.entries {
+		for k, e := range r.entries {
 			prefix := [pack.PrefixSize]byte(e.ID[:])
 			if live.seen[prefix] != p.ord {
 				continue
 			}
 			it := compactItem{rank: live.order.ranks[prefix], off: e.Off, stored: e.Stored, pack: int32(i),
-				member: int16(e.Member)}
+				member: int16(e.Member), size: uint32(r.share(k))}
+			if p.later && !c.paths[it.path()] {
+				continue
+			}
 			var h pack.Header
 			switch {
 			case e.Member == 0:
@@ -501,6 +551,12 @@ func (c *compaction) collect(ctx context.Context, i int) error {
 				h = memberHeader(&r.members[e.Member-1])
 			}
 			it.raw, it.isTree = h.Raw, h.Kind != uint8(object.Blob) && h.Kind != pack.RecChunked
+			switch {
+			case !p.later:
+				c.paths[it.path()] = true
+			case it.alone || it.raw >= bigMember:
+				continue // it would lie beside nothing
+			}
 			c.items = append(c.items, it)
 		}
 		return nil
@@ -514,8 +570,8 @@ func (c *compaction) spoil(i int, err error) error {
 	if !ok {
 		return err
 	}
-	if !c.packs[i].bad {
-		c.packs[i].bad = true
+	if p := c.packs[i]; !p.bad && !p.later { // its own round will tell
+		p.bad = true
 		c.bad = append(c.bad, damage)
 	}
 	return nil

@@ -393,6 +393,7 @@ func TestForgetCompact(t *testing.T) {
 // compaction does the rest.
 func TestCompactFaults(t *testing.T) {
 	sequential(t)
+	setMinRound(t, 1) // in rounds, which bring forward
 	step, rnd := stride(67, 241), testseed.Rand(t)
 	h := newCompactHistory(t, 8)
 	for _, sticky := range []bool{false, true} {
@@ -450,6 +451,7 @@ func (h *compactHistory) faultAt(t *testing.T, at int64, sticky bool) bool {
 // compactions and prunes, and a reader reads. All that is on record and kept is there.
 func TestCompactBesideWriters(t *testing.T) {
 	setLimits(t, never, 8<<10, never)
+	setMinRound(t, 1)
 	disk := vfstest.NewMem()
 	lib := new(library)
 	rng := testseed.Rand(t)
@@ -537,4 +539,54 @@ func TestCompactBesideWriters(t *testing.T) {
 	}
 	checkAcked(t, s, acks)
 	checkAcked(t, openMem(t, disk.AfterCrash(nil)), acks)
+}
+
+// What later packs have at the paths of a round is brought forward, as far as there is room, and is there
+// once in the end, also if the compaction ends between two rounds.
+func TestCompactBringsForward(t *testing.T) {
+	h := newCompactHistory(t, 24)
+	before := idsOf(t, openMem(t, h.disk))
+	setMinRound(t, 1)
+	for _, stops := range []bool{false, true} {
+		disk := h.disk.AfterCrash(nil)
+		s := openMem(t, disk)
+		n := len(names(t, disk, "packs", ".pack"))
+		if stops {
+			stopAtOnce(t)
+			plan, err := s.PlanCompact(t.Context(), &CompactOptions{Mark: h.lib.mark, Unsealed: true,
+				Stop: func() error {
+					if len(names(t, disk, "packs", ".pack")) < n {
+						return errors.New("told")
+					}
+					return nil
+				}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r, err := s.Compact(t.Context(), plan); err == nil || r.Packs == 0 || r.Left == 0 {
+				t.Fatalf("stopped: %+v, %v", r, err)
+			}
+			if all := idsOf(t, s); len(all) <= len(before) {
+				t.Errorf("stopped: %d objects of %d, none of which was brought forward", len(all), len(before))
+			}
+			checkAcked(t, openMem(t, disk.AfterCrash(nil)), h.acks)
+		}
+		if _, r, err := h.lib.compact(t.Context(), s); err != nil || r.Left > 0 || len(r.Kept) > 0 {
+			t.Fatalf("stops=%v: %+v, %v", stops, r, err)
+		}
+		if got := idsOf(t, s); !slices.Equal(got, before) {
+			t.Errorf("stops=%v: %d objects, %d before", stops, len(got), len(before))
+		}
+		if plan, _, err := h.lib.compact(t.Context(), s); err != nil || !plan.Empty() {
+			t.Errorf("stops=%v: once more: %+v, %v", stops, plan, err)
+		}
+		checkAcked(t, openMem(t, disk.AfterCrash(nil)), h.acks)
+	}
+}
+
+func setMinRound(t *testing.T, n int64) {
+	t.Helper()
+	before := minRound
+	minRound = n
+	t.Cleanup(func() { minRound = before })
 }

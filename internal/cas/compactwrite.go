@@ -18,12 +18,16 @@ import (
 const bigMember = pack.MaxGroup / 2
 
 // jobs yields the objects of each record that is written, in order.
-func (c *compaction) jobs() iter.Seq[[]compactItem] {
+func (c *compaction) jobs(done *progress.Progress) iter.Seq[[]compactItem] {
 	return func(yield func([]compactItem) bool) {
 		var open []compactItem
 		size := 0
 		for i := range c.items {
 			it := &c.items[i]
+			if c.packs[it.pack].later && !c.fits(it) {
+				done.Count(1, int64(it.raw))
+				continue
+			}
 			if it.alone || it.raw >= bigMember {
 				if !yield(c.items[i : i+1]) {
 					return
@@ -46,6 +50,15 @@ func (c *compaction) jobs() iter.Seq[[]compactItem] {
 	}
 }
 
+// fits reports whether there is room for what is brought forward, and takes that.
+func (c *compaction) fits(it *compactItem) bool {
+	if c.spare.Add(-int64(it.size)) >= 0 {
+		return true
+	}
+	c.spare.Add(int64(it.size))
+	return false
+}
+
 // A compactJob makes one record.
 type compactJob struct {
 	items   []compactItem
@@ -65,7 +78,7 @@ func (c *compaction) writeAll(ctx context.Context, out *packOut) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {
 		defer close(queue)
-		for items := range c.jobs() {
+		for items := range c.jobs(progress.Of(ctx)) {
 			j := &compactJob{items: items, done: make(chan struct{})}
 			slots <- struct{}{}
 			if ctx.Err() != nil {
@@ -111,15 +124,23 @@ func (c *compaction) take(ctx context.Context, out *packOut, j *compactJob) erro
 		return err
 	}
 	if j.members == nil {
-		c.written[[pack.PrefixSize]byte(j.h.ID[:])] = true
+		c.written = append(c.written, [pack.PrefixSize]byte(j.h.ID[:]))
 	}
 	for i := range j.members {
-		c.written[[pack.PrefixSize]byte(j.members[i].ID[:])] = true
+		c.written = append(c.written, [pack.PrefixSize]byte(j.members[i].ID[:]))
 	}
-	raw := int64(0)
+	raw, size := int64(0), int64(0)
 	for i := range j.items {
 		raw += int64(j.items[i].raw)
+		size += int64(j.items[i].size)
 	}
+	for i := range j.items {
+		if p, n := c.packs[j.items[i].pack], int64(j.items[i].size); p.later {
+			p.brought += n
+			p.anew += j.h.Size() * n / size
+		}
+	}
+	c.spare.Add(size - j.h.Size())
 	progress.Of(ctx).Count(int64(len(j.items)), raw)
 	return nil
 }

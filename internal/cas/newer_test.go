@@ -192,9 +192,7 @@ func TestCompactRounds(t *testing.T) {
 // It needs so much room and no more: with a quarter of the store free, all is compacted, in
 // rounds; with less it says so, and nothing is lost.
 func TestCompactRoom(t *testing.T) {
-	before := minRound
-	minRound = 1
-	t.Cleanup(func() { minRound = before })
+	setMinRound(t, 1)
 	h := newCompactHistory(t, 24)
 	size := sizeOf(t, h.disk, "packs")
 	for free, fits := range map[int64]bool{size/roundPart + 16<<10: true, size / 40: false} {

@@ -381,8 +381,7 @@ type pruneRun struct {
 	epoch     uint64         // that was announced
 	drained   bool           // nobody is in an epoch before it
 	removed   [][16]byte
-	written   map[[pack.PrefixSize]byte]bool // what a compaction has made durable elsewhere
-	looked    bool                           // what stays may hang on what others have put
+	looked    bool // what stays may hang on what others have put
 }
 
 // begin brings an earlier prune to its end, and seals the packs that are to go
@@ -399,33 +398,43 @@ func (r *pruneRun) begin(ctx context.Context) error {
 	if err := s.removePacks(removed); err != nil {
 		return err
 	}
-	forget := len(r.plan.opts.Forget) > 0
-	if forget {
+	if len(r.plan.opts.Forget) > 0 {
 		s.Seal()
 	}
 	for _, c := range r.plan.condemned {
-		if !c.sealed {
-			err := s.sealIdle(c.id)
-			if IsNoSpace(err) && !forget { // what need not be sealed goes first
-				r.plan.Short = true
-				r.plan.Left += c.dead()
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			if _, err := s.fsys.Stat(layout.IndexName(c.id)); errors.Is(err, fs.ErrNotExist) && forget {
-				return fmt.Errorf("%w: another process appends to %s", ErrBusy, layout.PackName(c.id))
-			} else if errors.Is(err, fs.ErrNotExist) {
-				continue // somebody appends to it by now
-			} else if err != nil {
-				return err
-			}
-			c.sealed = true
+		if is, err := r.seal(c); err != nil {
+			return err
+		} else if is {
+			r.condemned = append(r.condemned, c)
 		}
-		r.condemned = append(r.condemned, c)
 	}
 	return context.Cause(ctx)
+}
+
+// seal seals a pack that is not, and reports whether it is then: somebody may append to it by now.
+func (r *pruneRun) seal(c *candidate) (bool, error) {
+	if c.sealed {
+		return true, nil
+	}
+	forget := len(r.plan.opts.Forget) > 0
+	err := r.s.sealIdle(c.id)
+	if IsNoSpace(err) && !forget { // what need not be sealed goes first
+		r.plan.Short = true
+		r.plan.Left += c.dead()
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	_, err = r.s.fsys.Stat(layout.IndexName(c.id))
+	if errors.Is(err, fs.ErrNotExist) {
+		if forget {
+			return false, fmt.Errorf("%w: another process appends to %s", ErrBusy, layout.PackName(c.id))
+		}
+		return false, nil
+	}
+	c.sealed = err == nil
+	return c.sealed, err
 }
 
 // sealIdle seals a pack that nobody appends to.
@@ -625,7 +634,7 @@ func (r *pruneRun) copyPack(ctx context.Context, to *copier, c *candidate) error
 		}
 		var list []pack.Entry
 		for i, e := range rec.entries {
-			if !r.plan.live.has(e.ID) || r.written[[pack.PrefixSize]byte(e.ID[:])] {
+			if at, is := r.plan.live.seen[[pack.PrefixSize]byte(e.ID[:])]; !is || at == compacted {
 				continue
 			}
 			r.looked = true

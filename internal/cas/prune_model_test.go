@@ -17,6 +17,9 @@ import (
 // very same tree again, or make a snapshot from the tree of the old one without
 // looking at what is in it, as a restore does; a reader restores the old one.
 //
+// Two runs may be rounds of one compaction, of which the first brings forward some of what is in the
+// pack of the second.
+//
 // Writers may be of one process: then what one has put is in a group that is not
 // written yet, which the other finds, and it is gone if the process dies.
 //
@@ -72,6 +75,8 @@ type modelRun struct {
 	drain     uint8 // the epoch that is waited for next
 	dropped   bool  // when it announced, the old snapshot was dropped
 	live      uint8
+	brings    uint8 // objects of the next round's pack that it writes, too
+	brought   uint8 // those that the round before has written
 }
 
 // A modelState is what is on the disk and in each process.
@@ -90,6 +95,7 @@ type modelState struct {
 
 	together bool // the writers are of one process
 	inTurn   bool // a run plans when the one before is over
+	rounds   bool // the runs are of one compaction
 	writers  [modelWriters]modelActor
 	reader   modelActor
 	runs     [modelRuns]modelRun
@@ -114,6 +120,7 @@ const (
 	takesWritten    mistake = "takes what it has written for all that lives"
 	announcesFirst  mistake = "announces before its packs are there"
 	namesLate       mistake = "gives its packs their names when it is done"
+	takesAsBrought  mistake = "takes all of a later pack for brought forward"
 	keepsOpenGroups mistake = "commits without the groups that others have begun"
 )
 
@@ -138,6 +145,7 @@ type modelScene struct {
 	together bool            // both are of one process
 	inTurn   bool            // a run plans when the one before is over
 	single   bool            // there is one run
+	rounds   bool            // they are of one compaction
 	pruned   bool            // the old snapshot was pruned, and what it needs is still there
 }
 
@@ -152,7 +160,8 @@ func (sc modelScene) String() string {
 	for _, also := range []struct {
 		is   bool
 		text string
-	}{{sc.together, "of a process"}, {sc.inTurn, "plans in turn"}, {sc.pruned, "after a prune"}} {
+	}{{sc.together, "of a process"}, {sc.inTurn, "plans in turn"}, {sc.rounds, "in rounds"},
+		{sc.pruned, "after a prune"}} {
 		if also.is {
 			text = append(text, also.text)
 		}
@@ -172,7 +181,7 @@ func (sc modelScene) state() modelState {
 	if sc.single {
 		s.end(1)
 	}
-	s.inTurn, s.oldGone = sc.inTurn, sc.pruned
+	s.inTurn, s.oldGone, s.rounds = sc.inTurn, sc.pruned, sc.rounds
 	return s
 }
 
@@ -406,7 +415,7 @@ func (m *explorer) run(s modelState, i int) {
 	}
 	switch p.step {
 	case runPlans:
-		if i == 0 || !s.inTurn || s.runs[0].step == runOver {
+		if i == 0 || !s.rounds && (!s.inTurn || s.runs[0].step == runOver) {
 			m.plan(s, i)
 		}
 	case runLocks:
@@ -450,6 +459,7 @@ func (m *explorer) run(s modelState, i int) {
 	case runRemoves:
 		s.exists &^= s.removed
 		s.counted |= s.pack(i) & s.exists
+		m.next(&s, i)
 		s.end(i)
 		m.explore(s, "run %d removes packs", i)
 	}
@@ -457,14 +467,32 @@ func (m *explorer) run(s modelState, i int) {
 
 func (s *modelState) pack(i int) uint8 { return 1 << (2 + modelWriters + i) }
 
-// end ends a run.
-func (s *modelState) end(i int) { s.runs[i] = modelRun{step: runOver, compacts: s.runs[i].compacts} }
+// end ends a run, and with it the round that was to come next.
+func (s *modelState) end(i int) {
+	s.runs[i] = modelRun{step: runOver, compacts: s.runs[i].compacts}
+	if i == 0 && s.rounds && s.runs[1].step == runPlans {
+		s.end(1)
+	}
+}
+
+// next has the second round begin when the first is done.
+func (m *explorer) next(s *modelState, i int) {
+	p := &s.runs[1]
+	if i != 0 || !s.rounds {
+		return
+	}
+	p.step, p.planned, p.brought = runLocks, s.epoch, s.runs[0].brings
+	if m.mistake == takesAsBrought {
+		p.brought = p.live
+	}
+}
 
 // write writes into the run's pack what lives in those that are to go.
 func (s *modelState) write(i int) {
+	p := &s.runs[i]
 	for c := range s.packs {
-		if s.runs[i].condemned&(1<<c) != 0 {
-			s.packs[2+modelWriters+i] |= s.packs[c] & s.runs[i].live
+		if p.condemned&(1<<c) != 0 {
+			s.packs[2+modelWriters+i] |= s.packs[c] & p.live &^ p.brought
 		}
 	}
 	s.exists |= s.pack(i)
@@ -485,7 +513,29 @@ func (m *explorer) plan(s modelState, i int) {
 		if fits {
 			n := s
 			n.runs[i].condemned = choice
+			if i == 0 && s.rounds {
+				m.planNext(n)
+				continue
+			}
 			m.explore(n, "run %d plans to have packs %b go", i, choice)
+		}
+	}
+}
+
+// planNext plans the second round, and what the first is to bring forward.
+func (m *explorer) planNext(s modelState) {
+	p, q := &s.runs[0], &s.runs[1]
+	if q.condemned = 0b11 &^ p.condemned; q.condemned == 0 || p.condemned > 0b11 {
+		return
+	}
+	q.live, q.prunes = p.live, p.prunes
+	all := s.packs[q.condemned>>1] & p.live
+	for brings := all; ; brings = (brings - 1) & all {
+		n := s
+		n.runs[0].brings = brings
+		m.explore(n, "run 0 plans to have packs %b go, and to bring %b forward", p.condemned, brings)
+		if brings == 0 {
+			return
 		}
 	}
 }
@@ -505,6 +555,7 @@ func (m *explorer) begin(s modelState, i int) {
 	p.step++
 	if p.compacts && m.mistake != announcesFirst {
 		s.write(i)
+		s.packs[2+modelWriters+i] |= p.brings
 		if m.mistake != namesLate {
 			s.counted |= s.pack(i)
 		}
@@ -581,6 +632,7 @@ func modelScenes() []modelScene {
 		{single: true}, {single: true, compacts: modelCC}, {single: true, compacts: modelCC, pruned: true},
 		{single: true, together: true}, {single: true, together: true, compacts: modelCC, pruned: true},
 		{alone: true}, {alone: true, compacts: modelCP}, {alone: true, compacts: modelCC},
+		{alone: true, compacts: modelCC, rounds: true},
 	}
 	if *every {
 		list = append(list, modelScene{inTurn: true}, modelScene{inTurn: true, compacts: modelCP},
@@ -618,6 +670,7 @@ func TestPruneMistakes(t *testing.T) {
 		{modelScene{alone: true, compacts: modelCP}, []mistake{drainsNewest, noRecheck, noRemark, usesCondemned,
 			removesFirst, readsUnlocked, usesStalePlan, announcesFirst, namesLate}},
 		{modelScene{single: true, compacts: modelCC, pruned: true}, []mistake{takesWritten}},
+		{modelScene{alone: true, compacts: modelCC, rounds: true}, []mistake{takesAsBrought}},
 		{modelScene{single: true, together: true}, []mistake{keepsOpenGroups}},
 	} {
 		for _, mistake := range c.list {

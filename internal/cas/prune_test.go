@@ -55,7 +55,8 @@ func (l *library) mark(_ context.Context, live *Live, snap *store.Snapshot) erro
 	if !ok {
 		return fmt.Errorf("tree %s: %w", snap.Tree.Short(), store.ErrNotFound)
 	}
-	for _, b := range blobs {
+	for i, b := range blobs {
+		live.At("", fmt.Sprint(i))
 		if err := live.AddBlob(object.Hash(object.Blob, b), int64(len(b))); err != nil &&
 			!errors.Is(err, store.ErrNotFound) {
 			return err
