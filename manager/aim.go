@@ -11,6 +11,7 @@ import (
 	"github.com/boocode/filestore/internal/capture"
 	"github.com/boocode/filestore/internal/change"
 	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/internal/livedir"
 	"github.com/boocode/filestore/internal/standing"
 	"github.com/boocode/filestore/internal/trees"
@@ -558,7 +559,7 @@ func (m *FileSnapshotManager) matcher(
 	var globs []*glob
 	for _, p := range patterns {
 		if p == "" {
-			return nil, fmt.Errorf("path %q: it is empty", p)
+			return nil, fmt.Errorf("path %q: it is empty: %w", p, inside.ErrPath)
 		}
 		rel, err := m.treePath(p)
 		if err != nil {

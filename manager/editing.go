@@ -23,6 +23,7 @@ import (
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/change"
 	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/internal/livedir"
 	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/similar"
@@ -127,8 +128,10 @@ func (e *editing) path(p string) (string, error) {
 	m := e.m
 	rel, err := m.relative(p)
 	switch {
+	case errors.Is(err, inside.ErrPath): // who asks names the path
+		return "", inside.ErrPath
 	case err != nil:
-		return "", ErrOutside // who asks names the path
+		return "", ErrOutside
 	case strings.HasSuffix(p, "/"):
 		return "", fmt.Errorf("%w, but a directory by its name", ErrNotText)
 	}

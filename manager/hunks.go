@@ -646,6 +646,7 @@ func (f *hunkedFile) describe(i, context int) Hunk {
 	}
 	d.Before = [2]int{h.Before.Lines.Start, h.Before.Lines.End}
 	d.After = [2]int{h.After.Lines.Start, h.After.Lines.End}
+	context = min(context, len(f.lines))
 	var text []byte
 	text = textdiff.AppendLines(text, ' ', f.lines[max(0, d.After[0]-context):d.After[0]])
 	text = textdiff.AppendLines(text, '-', textdiff.SplitLines(h.Before.Text))

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/sessionlog"
 	"github.com/boocode/filestore/internal/vfs"
@@ -897,4 +898,25 @@ func TestPolicyRefused(t *testing.T) {
 		}
 	}
 	b.expectFiles(files{"a": "user's"})
+}
+
+// A path that no file can have is the fault of who asks.
+func TestPathsOfNoFile(t *testing.T) {
+	b := newBench(t)
+	b.write("f", "1")
+	m := b.open("s")
+	b.initialize(m)
+	b.turn(m, func() { b.write("f", "2") })
+	for _, p := range []string{"", "f\x00", "\x00"} {
+		_, err := m.RestoreFiles(t.Context(), &RestoreOptions{Target: "start", Paths: []string{"f", p}, Preview: true})
+		if !errors.Is(err, inside.ErrPath) {
+			t.Errorf("preview of %q: %v", p, err)
+		}
+	}
+	if _, err := m.OnTurnStart(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Claim(t.Context(), "f\x00"); !errors.Is(err, inside.ErrPath) {
+		t.Errorf("claim: %v", err)
+	}
 }

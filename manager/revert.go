@@ -64,10 +64,16 @@ func (m *FileSnapshotManager) Revert(ctx context.Context, opts *RevertOptions) (
 	})
 }
 
+// maxNamed is how many turns an error names.
+const maxNamed = 20
+
 // opOfRevert says what is done, for errors: "revert turn:7". A bare number is a turn's.
 func opOfRevert(turns []string) string {
 	op := "revert"
-	for _, name := range turns {
+	for i, name := range turns {
+		if i == maxNamed {
+			return fmt.Sprintf("%s and %d more", op, len(turns)-i)
+		}
 		if _, err := strconv.ParseUint(name, 10, 32); err == nil {
 			name = "turn:" + name
 		}

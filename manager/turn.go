@@ -12,6 +12,7 @@ import (
 
 	"github.com/boocode/filestore/internal/capture"
 	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/windows"
 	"github.com/boocode/filestore/session"
@@ -526,8 +527,11 @@ func (m *FileSnapshotManager) notOurs(t *history.OpenTurn) error {
 
 // treePath returns a path as trees have it, "." for the session's directory. The
 // path is relative to that directory, or absolute; the error matches
-// [ErrOutside] if it leads out.
+// [ErrOutside] if it leads out, and inside.ErrPath if it has a NUL.
 func (m *FileSnapshotManager) treePath(p string) (string, error) {
+	if strings.Contains(p, "\x00") {
+		return "", fmt.Errorf("path %q: it has a NUL: %w", p, inside.ErrPath)
+	}
 	rel := filepath.ToSlash(p)
 	if filepath.IsAbs(p) || filepath.VolumeName(p) != "" || strings.HasPrefix(rel, "/") { // Windows: C:x, /x
 		below := func(p string) bool {

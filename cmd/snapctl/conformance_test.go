@@ -449,6 +449,9 @@ var rare = map[string]string{
 	"not_exist": "races", "exists": "races", "permission": "modes", "closed": "the end",
 }
 
+// tooLong is a name that no file can have.
+var tooLong = strings.Repeat("n", 300)
+
 // conforms has each verb, and each error that one can be made to end with.
 var conforms = []conform{
 	{verb: "initialize", args: `{}`},
@@ -462,6 +465,12 @@ var conforms = []conform{
 	{verb: "claim", args: `{"paths":["a"]}`, code: "no_turn"},
 	{verb: "note_read", args: `{"path":"a"}`},
 	{verb: "note_read", args: `{"path":"../a"}`, code: "outside"},
+	{verb: "note_read", args: `{"path":"a\u0000b"}`, code: "bad_request"},
+	{verb: "note_read", args: `{"path":"` + tooLong + `"}`, code: "bad_request"},
+	{verb: "restore_preview", args: `{"target":"start","paths":["` + tooLong + `"]}`, cli: "-n start -- " + tooLong,
+		code: "bad_request"},
+	{verb: "hunks", args: `{"turns":["@"],"paths":["a"],"context":9223372036854775807}`, tool: `{"turn":"@","paths":["a"]}`,
+		cli: "--hunks --turn @ -- a", has: []string{"+two"}},
 	{verb: "get_modified_files", args: `{}`, has: []string{"a", "modified", "b", "added"}},
 	{verb: "get_modified_files", args: `{"from":"turn:9"}`, code: "unknown"},
 	{verb: "get_file_diff", args: `{"path":"a"}`, cli: "start @ -- a", has: []string{"-one", "+two"}},

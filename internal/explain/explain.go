@@ -75,7 +75,9 @@ var (
 	BadRequest = &Kind{Code: "bad_request", Exit: Usage, Status: badRequest,
 		Advice: "Correct the arguments and call again.",
 		is: func(err error) bool {
-			return errors.Is(err, history.ErrNoWindows) || errors.Is(err, inside.ErrPage)
+			isPath := errors.Is(err, inside.ErrPath) || errors.Is(err, syscall.ENAMETOOLONG)
+			return errors.Is(err, history.ErrNoWindows) || errors.Is(err, inside.ErrPage) ||
+				isPath && !isA[*manager.EditError](err) // of one file of several the refusal tells
 		}}
 	BadCommand = &Kind{Code: "bad_command", Exit: Usage, Status: notFound} // there is none of that name
 	// DuplicateID: a request under this ID is being answered.
@@ -245,7 +247,7 @@ var Kinds = []*Kind{
 		Hint: "put the store on a local disk with --store DIR",
 		Advice: "The store is on a file system without locks or renames: ask the user to start the server with " +
 			"--store DIR on a local disk."},
-	{Code: "not_exist", Exit: Environment, Status: broken, Errs: []error{fs.ErrNotExist},
+	{Code: "not_exist", Exit: Environment, Status: broken, Errs: []error{fs.ErrNotExist, syscall.ENOTDIR},
 		Advice: "The path does not exist: see snapshot_diff, or create the file with patch_apply and an empty old."},
 	{Code: "exists", Exit: Environment, Status: broken, Errs: []error{fs.ErrExist},
 		Advice: "Something is in the way: see what is there first."},

@@ -77,12 +77,12 @@ func (t *OpenTurn) Hear() {
 // or run next.
 func (t *OpenTurn) Claim(paths [][]byte) {
 	t.Claims = AddPaths(t.Claims, paths)
-	t.Past = slices.DeleteFunc(t.Past, func(p []byte) bool { return hasPath(paths, p) })
+	t.Past = without(t.Past, paths)
 }
 
 // ClaimsNow returns the claims of what the turn may be writing.
 func (t *OpenTurn) ClaimsNow() [][]byte {
-	return slices.DeleteFunc(slices.Clone(t.Claims), func(p []byte) bool { return hasPath(t.Past, p) })
+	return without(slices.Clone(t.Claims), t.Past)
 }
 
 // Dispute has a path claimed by the turn and by others, who may all have changed it.
@@ -101,16 +101,31 @@ func (t *OpenTurn) EndTools(tools ...string) {
 
 // AddPaths adds to a list of paths those that it does not have.
 func AddPaths(list, paths [][]byte) [][]byte {
+	if len(paths) == 1 && !slices.ContainsFunc(list, func(p []byte) bool { return bytes.Equal(p, paths[0]) }) {
+		return append(list, paths[0]) // which most calls are about
+	}
+	known := setOf(list)
 	for _, p := range paths {
-		if !hasPath(list, p) {
+		if !known[string(p)] {
+			known[string(p)] = true
 			list = append(list, p)
 		}
 	}
 	return list
 }
 
-func hasPath(list [][]byte, path []byte) bool {
-	return slices.ContainsFunc(list, func(p []byte) bool { return bytes.Equal(p, path) })
+// without takes paths out of a list.
+func without(list, paths [][]byte) [][]byte {
+	out := setOf(paths)
+	return slices.DeleteFunc(list, func(p []byte) bool { return out[string(p)] })
+}
+
+func setOf(paths [][]byte) map[string]bool {
+	set := make(map[string]bool, len(paths))
+	for _, p := range paths {
+		set[string(p)] = true
+	}
+	return set
 }
 
 // HasNews reports whether a turn is open that a file does not have. What else is

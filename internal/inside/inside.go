@@ -140,6 +140,9 @@ var (
 // ErrPage: what is asked for is no part of a list.
 var ErrPage = errors.New("want a limit from 0, and a cursor that an answer had")
 
+// ErrPath: no file can have a path.
+var ErrPath = errors.New("no file can have this path")
+
 // An Engine is a *manager.Engine.
 type Engine interface{ Close() error }
 

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"syscall"
 
 	"github.com/boocode/filestore/internal/explain"
 	"github.com/boocode/filestore/internal/words"
@@ -72,9 +71,6 @@ func failed(tool string, err error) error {
 			k = cause
 		}
 		fuzzyFits = refused.Fuzzy
-	}
-	if errors.Is(err, syscall.ENAMETOOLONG) || strings.Contains(message, "\x00") {
-		k = explain.BadRequest // a path that no file can have
 	}
 	hint := k.Advice
 	if fuzzyFits {

@@ -135,6 +135,9 @@ func initializeBy(request []byte, isValid func(session string) bool) (*client.In
 		return nil, explain.Errorf(explain.BadRequest,
 			"initialize: want cwd, an absolute path, and sessionId of 1 to 128 letters, digits and ._-")
 	}
+	if strings.Contains(a.CWD+a.SessionFile, "\x00") {
+		return nil, explain.Errorf(explain.BadRequest, "initialize: a path with a NUL")
+	}
 	return a, nil
 }
 
