@@ -164,7 +164,7 @@ func (m *FileSnapshotManager) isVCS(rel string) bool {
 	for i, name := range names {
 		here, err := os.Lstat(filepath.Join(dir, name))
 		isDir := i < len(names)-1 || err == nil && here.IsDir()
-		if lower := strings.ToLower(name); capture.IsVCS(lower, isDir) {
+		if lower := strings.ToLower(name); trees.IsVCS(lower, isDir) {
 			is, lerr := os.Lstat(filepath.Join(dir, lower))
 			if lower == name || err != nil || lerr == nil && os.SameFile(here, is) {
 				return true

@@ -16,19 +16,6 @@ import (
 	"github.com/boocode/filestore/tree"
 )
 
-// IsVCS reports whether a name in a directory holds the insides of a version
-// control system, which no capture records. A .git may be a file; the others are
-// only known as directories.
-func IsVCS(name string, isDir bool) bool {
-	switch name {
-	case ".git":
-		return true
-	case ".hg", ".svn", ".jj":
-		return isDir
-	}
-	return false
-}
-
 // ruled returns what the last capture had of a name, if that says what the rules say of it; else nil.
 func (j *dirJob) ruled(s *slot) entry {
 	if s.old < 0 || j.old.rules() != j.rulesID {

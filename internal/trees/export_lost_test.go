@@ -126,3 +126,57 @@ func storeOf(t *testing.T, files map[string]string) (*cas.Store, store.ID) {
 	}
 	return s, root
 }
+
+// A repository that somebody has put into a tree, so that what it says is run where that is
+// brought back, is damage: neither an export nor a filling writes it, and all else is there.
+func TestExportNoRepository(t *testing.T) {
+	s, err := cas.OpenFS(t.Context(), vfstest.NewMem(), &cas.Options{Root: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	w, err := s.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	blob, err := w.Put(object.Blob, []byte("[core]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, dir := uint16(tree.ModeFile|0o644), uint16(tree.ModeDir|0o755)
+	page := func(items ...Item) store.ID { // as a writer of another program may
+		id, err := w.Put(object.Tree, appendPage(nil, 0, items))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	config := page(Item{"config", file, 6, blob})
+	for _, name := range []string{".git", ".hg"} {
+		evil := page(Item{name, dir, 0, config})
+		root := page(Item{"f", file, 6, blob}, Item{"sub", dir, 0, evil})
+		for what, write := range map[string]func(string) (*ExportResult, error){
+			"Export": func(dir string) (*ExportResult, error) { return Export(t.Context(), s, root, dir) },
+			"Fill": func(dir string) (*ExportResult, error) {
+				f, err := Fill(t.Context(), s, root, dir)
+				if err != nil {
+					return nil, err
+				}
+				return f.Finish(s)
+			},
+		} {
+			to := filepath.Join(t.TempDir(), "to")
+			r, err := write(to)
+			if err != nil || r.Files != 1 || len(r.Lost) != 1 || r.Lost[0].Path != "sub" {
+				t.Errorf("%s of %s: %+v, %v", what, name, r, err)
+			}
+			if left, err := os.ReadDir(filepath.Join(to, "sub")); err != nil || len(left) > 0 {
+				t.Errorf("%s of %s: sub holds %v, %v", what, name, left, err)
+			}
+		}
+		if _, err := Export(t.Context(), s, evil, filepath.Join(t.TempDir(), "to")); !IsLoss(err) {
+			t.Errorf("Export of a root with %s: %v", name, err)
+		}
+	}
+}

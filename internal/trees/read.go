@@ -38,9 +38,23 @@ func isValid(m tree.Mode) bool {
 	return m == tree.ModeSymlink|0o777 || m == m.Kind()|m&0o777 && (m.Kind() == tree.ModeFile || m.IsDir())
 }
 
+// IsVCS reports whether a name in a directory holds the insides of a version
+// control system, which no capture records, and so no tree has: who brings back one that
+// somebody has made up would run what is in there. A .git may be a file; the others are
+// only known as directories.
+func IsVCS(name string, isDir bool) bool {
+	switch name {
+	case ".git":
+		return true
+	case ".hg", ".svn", ".jj":
+		return isDir
+	}
+	return false
+}
+
 func validEntry(it *Item) bool {
 	m := tree.Mode(it.Attr)
-	return isValid(m) && !it.ID.IsZero() && it.Size < 1<<62 && (!m.IsDir() || it.Size == 0)
+	return isValid(m) && !IsVCS(it.Name, m.IsDir()) && !it.ID.IsZero() && it.Size < 1<<62 && (!m.IsDir() || it.Size == 0)
 }
 
 // Put stores a directory and returns its tree. The entries must be sorted by
