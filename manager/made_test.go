@@ -126,3 +126,32 @@ func TestUndoMakesDir(t *testing.T) {
 		t.Errorf("made %q", r.Made)
 	}
 }
+
+// What somebody has put into the place of a directory of which nothing comes back is in no
+// record of the restore: nobody has saved it. The next look finds it.
+func TestRestoreBelowWhatIsNoDirectory(t *testing.T) {
+	for what, put := range map[string]func(string) error{
+		"a link": func(p string) error { return os.Symlink("user's", p) },
+		"a file": func(p string) error { return os.WriteFile(p, []byte("user's"), 0o600) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			b := newBench(t)
+			b.write("d/e/f", "1")
+			b.write("g", "1")
+			m := b.open("s") // its store is checked at the end
+			b.initialize(m)
+			b.turn(m, func() { b.remove("d"); b.write("g", "2") })
+			if err := put(filepath.Join(b.dir, "d")); err != nil {
+				t.Fatal(err)
+			}
+			r := b.sameAsPreview(m, RestoreOptions{Target: "start"})
+			if !slices.Equal(r.Restored, []string{"g"}) || !slices.Equal(r.Skipped, []string{"d/e/f"}) {
+				t.Errorf("restored %q, skipped %q", r.Restored, r.Skipped)
+			}
+			b.check(m.store)
+			b.undo(m)
+			b.check(m.store)
+			b.turn(m, func() {})
+		})
+	}
+}

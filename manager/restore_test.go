@@ -719,9 +719,9 @@ func TestRestoreKeepsEditorsSave(t *testing.T) {
 	}
 }
 
-// A file that is replaced keeps what a snapshot does not hold; owner and
-// attributes are tested in package vfs.
-func TestRestoreKeepsSpecialBits(t *testing.T) {
+// What a program may do whoever starts it is not given to other content, which may be of
+// somebody else, and the result says so. Owner and attributes are tested in package vfs.
+func TestRestoreKeepsNoPrivileges(t *testing.T) {
 	b := newBench(t)
 	m := b.open("s")
 	b.write("tool", "1")
@@ -734,15 +734,18 @@ func TestRestoreKeepsSpecialBits(t *testing.T) {
 	}
 	b.initialize(m)
 	b.turn(m, func() {
-		b.write("tool", "2") // by somebody who may: the bits stay
+		b.write("tool", "2") // which may drop the bits
 		if err := os.Chmod(name, 0o755|os.ModeSetgid); err != nil {
 			t.Fatal(err)
 		}
 	})
-	b.restore(m, &RestoreOptions{Target: "start"})
+	r := b.restore(m, &RestoreOptions{Target: "start"})
 	st, err := os.Stat(name)
-	if err != nil || st.Mode()&os.ModeSetgid == 0 {
+	if err != nil || st.Mode() != 0o755 {
 		t.Errorf("mode is %v, %v", st.Mode(), err)
+	}
+	if note := r.Items[0].Note; !strings.Contains(note, "set-id") {
+		t.Errorf("the note is %q", note)
 	}
 }
 

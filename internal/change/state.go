@@ -75,6 +75,9 @@ func (c *Change) state(ctx context.Context, s store.State, made bool) (store.Sta
 		e := it.Now
 		switch it.Do {
 		case livedir.Nothing: // it may have become that since somebody looked
+			if it.Parent && e != nil && !e.Mode.IsDir() { // somebody has put it there, and nobody has saved it
+				continue
+			}
 			if e != nil && !e.Mode.IsDir() { // of directories also where it is ignored
 				if out, err := trees.IsOmitted(ctx, c.Pages, s.Coverage, it.Path); err != nil {
 					return s, err

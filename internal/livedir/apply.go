@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -454,11 +455,7 @@ func (a *applier) write(ctx context.Context, root *Root, i int, beside bool) (pr
 	a.touched[i] = true
 	_, err = a.g.CopyBlob(ctx, w, it.New.ID)
 	if err == nil && name != "" && it.Now != nil && it.Now.Mode.Kind() == tree.ModeFile {
-		var names int
-		names, err = inherit(dir, name, w)
-		if ready.linked = names != 1; names > 1 {
-			ready.note = fmt.Sprintf("it had %d names, which stay with the old content", names)
-		}
+		err = inherit(dir, name, w, &ready)
 	}
 	if err == nil {
 		err = w.Chmod(uint16(it.New.Mode & 0o777))
@@ -469,15 +466,25 @@ func (a *applier) write(ctx context.Context, root *Root, i int, beside bool) (pr
 	return ready, errors.Join(err, w.Close())
 }
 
-// inherit gives a new file what the one that it replaces has beside content
-// and permission bits. It returns how many names that has; 0: it is not known.
-func inherit(dir vfs.Dir, name string, w vfs.Writer) (names int, err error) {
+// inherit gives a new file what the one that it replaces has beside content, permission
+// bits and privileges, and notes what stays with the old one.
+func inherit(dir vfs.Dir, name string, w vfs.Writer, ready *prepared) error {
 	old, err := dir.Open(name, nil)
 	if err != nil {
-		return 0, nil // it is looked at again before it is replaced
+		ready.linked = true
+		return nil // it is looked at again before it is replaced
 	}
-	names, err = w.Inherit(old)
-	return names, errors.Join(err, old.Close())
+	names, privileged, err := w.Inherit(old)
+	ready.linked = names != 1
+	var notes []string
+	if names > 1 {
+		notes = append(notes, fmt.Sprintf("it had %d names, which stay with the old content", names))
+	}
+	if privileged {
+		notes = append(notes, "it had set-id bits or capabilities, which other content does not get")
+	}
+	ready.note = strings.Join(notes, "; ")
+	return errors.Join(err, old.Close())
 }
 
 // replaces reports whether an item makes something else of a directory.
@@ -759,7 +766,11 @@ func (a *applier) replace(i int, side, dir vfs.Dir, name string) error {
 	case !same(old, it.Now):
 		a.skip(it, old)
 		return nil
-	case old.Mode.IsDir() || it.New.Mode.IsDir():
+	case old.Mode.IsDir():
+		if err := dir.RemoveDir(name); err != nil {
+			return err
+		}
+	case it.New.Mode.IsDir():
 		if err := dir.Remove(name); err != nil {
 			return err
 		}
@@ -841,7 +852,7 @@ func (a *applier) removeDir(it *rollback.Item, dir vfs.Dir, name string) error {
 		a.skip(it, &tree.Entry{Mode: tree.ModeDir})
 		return nil
 	}
-	err := dir.Remove(name)
+	err := dir.RemoveDir(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -366,3 +366,44 @@ func TestSwappedLink(t *testing.T) {
 		}
 	}
 }
+
+// A takenDir is a directory of which somebody replaces a subdirectory by a file in the moment in which
+// that is deleted.
+type takenDir struct{ vfs.Dir }
+
+func (d *takenDir) take(name string) error {
+	if name != "goes" {
+		return nil
+	}
+	if err := d.Dir.RemoveDir(name); err != nil {
+		return err
+	}
+	w, err := d.Create(name, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write([]byte("theirs"))
+	return errors.Join(err, w.Close())
+}
+
+func (d *takenDir) Remove(name string) error { return errors.Join(d.take(name), d.Dir.Remove(name)) }
+
+func (d *takenDir) RemoveDir(name string) error {
+	return errors.Join(d.take(name), d.Dir.RemoveDir(name))
+}
+
+// A file that takes the place of a directory while that is deleted stays.
+func TestDeletedDirectoryIsFile(t *testing.T) {
+	b := newBench(t)
+	left := world{"goes": "dir 755", "stays": "file 644 s"}
+	left.write(t, b.dir)
+	p := b.plan(b.wants(left, world{"stays": left["stays"]}), rollback.Skip)
+	root := NewRoot(&takenDir{b.root().dir})
+	if err := p.Apply(t.Context(), root, b.store, "testtest"); err != nil {
+		t.Fatal(err)
+	}
+	b.expect(world{"goes": "file 644 theirs", "stays": left["stays"]})
+	if p.Count(rollback.Failed) != 1 {
+		t.Errorf("outcome is %v", outcome(p))
+	}
+}

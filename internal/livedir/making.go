@@ -37,7 +37,9 @@ const (
 // errHeld: somebody else holds the lock on the directory, and does not give it back.
 var errHeld = errors.New("another process holds the lock on it")
 
-// openMaking opens the directory of a restore, and takes the lock on it; nil if there is none.
+// openMaking opens the directory of a restore, and takes the lock on it; nil if there is none. One
+// in which another user can exchange files is none: who may write into the root could put it there,
+// and by it files into directories where only we may write.
 func openMaking(root *Root, id string) (*making, error) {
 	name := trees.MakingName(id)
 	dir, err := root.dir.OpenDir(name)
@@ -46,6 +48,9 @@ func openMaking(root *Root, id string) (*making, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if own, err := dir.IsPrivate(); err != nil || !own {
+		return nil, errors.Join(err, dir.Close())
 	}
 	// A capture has the lock for a moment, to see whether it is free.
 	for range maxLocks {

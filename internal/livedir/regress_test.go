@@ -145,6 +145,8 @@ func (d *plainDir) Remove(name string) error {
 	}())
 }
 
+func (d *plainDir) RemoveDir(name string) error { return d.Remove(name) }
+
 func (d *plainDir) Rename(name string, to vfs.Dir, newname string, mode vfs.RenameMode) error {
 	if mode == vfs.Exchange {
 		return &fs.PathError{Op: "rename", Path: name, Err: errors.ErrUnsupported}
@@ -190,17 +192,24 @@ func TestSweepTheirs(t *testing.T) {
 	vfstest.NeedRename(t, vfs.Exchange)
 	b := newBench(t)
 	wants := b.wants(world{"f": "file 644 2"}, world{"f": "file 644 1"})
-	for _, aside := range []string{oldName("testtest", "f"),
-		trees.MakingName("testtest") + "/" + oldName("testtest", "f")} {
+	making := trees.MakingName("testtest")
+	for _, aside := range []string{oldName("testtest", "f"), making + "/" + oldName("testtest", "f")} {
+		left := func(what, now string) {
+			w := world{aside: what, "f": now}
+			if strings.Contains(aside, "/") {
+				w[making] = "dir 700"
+			}
+			w.write(t, b.dir)
+		}
 		for _, theirs := range []string{"file 644 user", "file 600 2", "link user", "dir 755"} {
-			world{aside: theirs, "f": "file 644 1"}.write(t, b.dir)
+			left(theirs, "file 644 1")
 			if err := Sweep(t.Context(), b.root(), wants, "testtest"); err != nil {
 				t.Fatal(err)
 			}
 			b.expect(world{"f": theirs})
 		}
 		for _, known := range []string{"file 644 1", "file 644 2"} { // the store has it
-			world{aside: known, "f": "file 644 user"}.write(t, b.dir)
+			left(known, "file 644 user")
 			if err := Sweep(t.Context(), b.root(), wants, "testtest"); err != nil {
 				t.Fatal(err)
 			}

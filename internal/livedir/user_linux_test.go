@@ -1,6 +1,7 @@
 package livedir
 
 import (
+	"errors"
 	"maps"
 	"os"
 	"os/exec"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/rollback"
 )
 
@@ -125,6 +127,47 @@ func TestReadOnlyReplaced(t *testing.T) {
 					t.Errorf("from %q, exchange %v (-plan +done):\n%s", from["x"], exchange, d)
 				}
 			}
+		}
+	}
+}
+
+// Who may write into the root gets nothing into directories where only we may write, by a
+// directory that has the name of the restore's own: neither while that runs nor after a crash.
+func TestPlantedMaking(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("directories of other users need root")
+	}
+	for _, mode := range []os.FileMode{0o700, 0o777} {
+		for _, owner := range []int{0, nobody} {
+			if owner == 0 && mode == 0o700 {
+				continue // our own
+			}
+			b := newBench(t)
+			left := world{"own": "dir 755", "own/a": "file 644 2"}
+			want := world{"own": "dir 755", "own/a": "file 644 1", "own/new": "file 644 new"}
+			left.write(t, b.dir)
+			wants := b.wants(left, want)
+			planted := filepath.Join(b.dir, trees.MakingName("testtest"))
+			evil := filepath.Join(planted, oldName("testtest", "own/new"))
+			plant := errors.Join(os.Mkdir(planted, 0o700), os.WriteFile(evil, []byte("evil"), 0o644),
+				os.Chmod(planted, mode), os.Chown(planted, owner, owner))
+			if plant != nil {
+				t.Fatal(plant)
+			}
+			if err := Sweep(t.Context(), b.root(), wants, "testtest"); err != nil {
+				t.Errorf("Sweep: %v", err)
+			}
+			if _, err := os.Lstat(filepath.Join(b.dir, "own/new")); !os.IsNotExist(err) {
+				t.Errorf("own/new after the sweep: %v", err)
+			}
+			b.apply(b.plan(wants, rollback.Skip))
+			if names, err := os.ReadDir(planted); err != nil || len(names) != 1 {
+				t.Errorf("the planted directory holds %v, %v", names, err)
+			}
+			if err := os.RemoveAll(planted); err != nil {
+				t.Fatal(err)
+			}
+			b.expect(want)
 		}
 	}
 }

@@ -224,6 +224,24 @@ func (d *fdDir) Rename(name string, to Dir, newname string, mode RenameMode) err
 	return nil
 }
 
+func (d *fdDir) IsPrivate() (bool, error) {
+	var sys unix.Stat_t
+	if err := retry(func() error { return unix.Fstat(d.fd, &sys) }); err != nil {
+		return false, pathError("stat", d.name, err)
+	}
+	return int(sys.Uid) == unix.Geteuid() && sys.Mode&0o077 == 0, nil
+}
+
+func (d *fdDir) RemoveDir(name string) error {
+	if err := CheckName("remove", name); err != nil {
+		return err
+	}
+	if err := retry(func() error { return unix.Unlinkat(d.fd, name, unix.AT_REMOVEDIR) }); err != nil {
+		return pathError("remove", name, err)
+	}
+	return nil
+}
+
 func (d *fdDir) Remove(name string) error {
 	if err := CheckName("remove", name); err != nil {
 		return err
@@ -280,10 +298,10 @@ func (w *fdWriter) Write(p []byte) (int, error) {
 	return done, nil
 }
 
-func (w *fdWriter) Inherit(from Reader) (names int, err error) {
+func (w *fdWriter) Inherit(from Reader) (names int, privileged bool, err error) {
 	r, ok := from.(*fdReader)
 	if !ok {
-		return 0, pathError("inherit", w.name, errors.ErrUnsupported)
+		return 0, false, pathError("inherit", w.name, errors.ErrUnsupported)
 	}
 	var old, own unix.Stat_t
 	err = errors.Join(retry(func() error { return unix.Fstat(r.fd, &old) }),
@@ -291,21 +309,24 @@ func (w *fdWriter) Inherit(from Reader) (names int, err error) {
 	if err == nil && (old.Uid != own.Uid || old.Gid != own.Gid) {
 		err = allowed(retry(func() error { return unix.Fchown(w.fd, int(old.Uid), int(old.Gid)) }))
 	}
+	privileged = uint32(old.Mode)&(unix.S_ISUID|unix.S_ISGID) != 0
 	if err == nil {
-		err = copyAttributes(r.fd, w.fd)
-	}
-	if special := uint32(old.Mode) & 0o7000; err == nil && special != 0 { // chown drops them: last
-		err = allowed(retry(func() error { return unix.Fchmod(w.fd, uint32(own.Mode)&0o777|special) }))
+		var capable bool
+		capable, err = copyAttributes(r.fd, w.fd)
+		privileged = privileged || capable
 	}
 	if err != nil {
-		return 0, pathError("inherit", w.name, err)
+		return 0, false, pathError("inherit", w.name, err)
 	}
-	return int(old.Nlink), nil
+	return int(old.Nlink), privileged, nil
 }
 
+// capabilities is the attribute that has what a program may do whoever starts it.
+const capabilities = "security.capability"
+
 // copyAttributes copies the extended attributes of a file, without those that
-// this process may not set.
-func copyAttributes(from, to int) error {
+// this process may not set, and without its capabilities. It reports whether it has some.
+func copyAttributes(from, to int) (capable bool, err error) {
 	var names []byte
 	for size := 1024; names == nil; size *= 2 {
 		buf := make([]byte, size)
@@ -313,13 +334,17 @@ func copyAttributes(from, to int) error {
 		switch {
 		case err == unix.ERANGE:
 		case err != nil:
-			return allowed(err)
+			return false, allowed(err)
 		default:
 			names = buf[:n]
 		}
 	}
 	for name := range bytes.SplitSeq(names, []byte{0}) {
 		if len(name) == 0 {
+			continue
+		}
+		if string(name) == capabilities {
+			capable = true
 			continue
 		}
 		value := make([]byte, 64<<10) // Linux has no longer ones
@@ -334,10 +359,10 @@ func copyAttributes(from, to int) error {
 			err = unix.Fsetxattr(to, string(name), value[:n], 0)
 		}
 		if err := allowed(err); err != nil {
-			return err
+			return false, err
 		}
 	}
-	return nil
+	return capable, nil
 }
 
 // allowed drops an error that says that this process may not do a thing, or

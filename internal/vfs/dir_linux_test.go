@@ -97,7 +97,7 @@ func BenchmarkReadNames(b *testing.B) {
 }
 
 // TestInherit checks that a file takes over what another has beside its
-// content and permission bits.
+// content, permission bits and privileges.
 func TestInherit(t *testing.T) {
 	path := t.TempDir()
 	d := mustOpen(t, vfs.OpenDir, path)
@@ -126,20 +126,78 @@ func TestInherit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names, err := w.Inherit(r)
-	if err := errors.Join(err, w.Chmod(0o711), w.Close()); err != nil || names != 2 {
-		t.Errorf("%d names, %v; want 2", names, err)
+	names, privileged, err := w.Inherit(r)
+	if err := errors.Join(err, w.Chmod(0o711), w.Close()); err != nil || names != 2 || !privileged {
+		t.Errorf("%d names, %v, %v; want 2, with privileges", names, privileged, err)
 	}
 	var was, is unix.Stat_t
 	if err := errors.Join(unix.Stat(old, &was), unix.Stat(filepath.Join(path, "new"), &is)); err != nil {
 		t.Fatal(err)
 	}
-	if is.Mode != unix.S_IFREG|0o4711 || is.Uid != was.Uid || is.Gid != was.Gid {
-		t.Errorf("mode %o, owner %d:%d; want 4711, %d:%d", is.Mode, is.Uid, is.Gid, was.Uid, was.Gid)
+	if is.Mode != unix.S_IFREG|0o711 || is.Uid != was.Uid || is.Gid != was.Gid {
+		t.Errorf("mode %o, owner %d:%d; want 711, %d:%d", is.Mode, is.Uid, is.Gid, was.Uid, was.Gid)
 	}
 	value := make([]byte, 100)
 	n, err := unix.Getxattr(filepath.Join(path, "new"), "user.comment", value)
 	if err != nil || string(value[:n]) != "kept" {
 		t.Errorf("attribute is %q, %v", value[:max(n, 0)], err)
+	}
+}
+
+// TestInheritNoCapabilities checks that a file does not get what the content of another was
+// trusted with.
+func TestInheritNoCapabilities(t *testing.T) {
+	path := t.TempDir()
+	d := mustOpen(t, vfs.OpenDir, path)
+	write(t, d, "old", "trusted")
+	// CAP_NET_RAW, permitted and effective, in version 2.
+	value := []byte{1, 0, 0, 2, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+	if err := unix.Setxattr(filepath.Join(path, "old"), "security.capability", value, 0); err != nil {
+		t.Skip("no capabilities of files here:", err)
+	}
+	r, err := d.Open("old", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	w, err := d.Create("new", 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, privileged, err := w.Inherit(r)
+	if err := errors.Join(err, w.Close()); err != nil || !privileged {
+		t.Errorf("privileged is %v, %v", privileged, err)
+	}
+	if n, err := unix.Getxattr(filepath.Join(path, "new"), "security.capability", value); err != unix.ENODATA {
+		t.Errorf("the new file has capabilities: %d bytes, %v", n, err)
+	}
+}
+
+// TestIsPrivate checks that a directory in which others can make names, or that is theirs, is told.
+func TestIsPrivate(t *testing.T) {
+	top := t.TempDir()
+	path := filepath.Join(top, "dir")
+	if err := os.Mkdir(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	d := mustOpen(t, vfs.OpenDir, path)
+	check := func(what string, want bool) {
+		t.Helper()
+		if is, err := d.IsPrivate(); is != want || err != nil {
+			t.Errorf("%s: %v, %v; want %v", what, is, err, want)
+		}
+	}
+	check("0700", true)
+	for _, mode := range []uint32{0o710, 0o720, 0o701, 0o702, 0o1777} {
+		if err := unix.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		check(fmt.Sprintf("%o", mode), false)
+	}
+	if err := unix.Chmod(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if os.Chown(path, 1234, -1) == nil {
+		check("of another user", false)
 	}
 }

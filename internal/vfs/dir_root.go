@@ -211,6 +211,20 @@ func (d *rootDir) Heritage() (string, error) { return "", nil }
 // TryLock takes no lock: no system has one on directories but those with another Dir.
 func (d *rootDir) TryLock(LockMode) (bool, error) { return true, nil }
 
+// IsPrivate says so of every directory: package os does not tell who may do what.
+func (d *rootDir) IsPrivate() (bool, error) { return true, nil }
+
+func (d *rootDir) RemoveDir(name string) error {
+	fi, err := d.lstat(name)
+	if err == nil && !fi.IsDir() {
+		err = &fs.PathError{Op: "remove", Path: name, Err: syscall.ENOTDIR}
+	}
+	if err != nil {
+		return err
+	}
+	return d.Remove(name)
+}
+
 func (d *rootDir) Remove(name string) error {
 	if err := checkSystemName("remove", name); err != nil {
 		return err
@@ -249,7 +263,7 @@ func (r *rootReader) Stat(st *Stat) error {
 type rootWriter struct{ *os.File }
 
 // Inherit does nothing: package os knows of no more than a file's mode.
-func (w *rootWriter) Inherit(Reader) (int, error) { return 0, nil }
+func (w *rootWriter) Inherit(Reader) (int, bool, error) { return 0, false, nil }
 
 func (w *rootWriter) Chmod(perm uint16) error {
 	return w.File.Chmod(fs.FileMode(perm) & fs.ModePerm)

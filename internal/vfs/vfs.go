@@ -149,8 +149,14 @@ type Dir interface {
 	// it got it: see [File]. Close gives it back. Where the system has no such lock,
 	// everybody gets it.
 	TryLock(mode LockMode) (bool, error)
+	// IsPrivate reports whether the directory is this user's, and nobody else may look names
+	// up in it or make some; true where the system does not say.
+	IsPrivate() (bool, error)
 	// Remove deletes a file, a link or an empty directory.
 	Remove(name string) error
+	// RemoveDir deletes an empty directory and, where the system can tell in one step,
+	// nothing else.
+	RemoveDir(name string) error
 	// Chmod sets the permission bits of the directory itself.
 	Chmod(perm uint16) error
 	// Sync makes the names in the directory durable.
@@ -175,11 +181,12 @@ const (
 type Writer interface {
 	io.Writer
 	io.Closer
-	// Inherit gives the file the owner, the extended attributes, access
-	// control lists among them, and the set-id and sticky bits of an open
-	// file, as far as the system lets it. It returns how many names that file
-	// has; 0 if the system does not say. Write first: writing may drop bits.
-	Inherit(from Reader) (names int, err error)
+	// Inherit gives the file the owner and the extended attributes of an open
+	// file, access control lists among them, as far as the system lets it: but
+	// no privileges, which were given to other content than it has. It returns
+	// how many names that file has, 0 if the system does not say, and whether
+	// it had privileges: set-id bits, or capabilities.
+	Inherit(from Reader) (names int, privileged bool, err error)
 	Chmod(perm uint16) error
 	Sync() error
 }

@@ -328,6 +328,15 @@ func (v *faultDir) TryLock(mode vfs.LockMode) (bool, error) {
 	return v.dir.TryLock(mode)
 }
 
+func (v *faultDir) IsPrivate() (bool, error) { return v.dir.IsPrivate() }
+
+func (v *faultDir) RemoveDir(name string) error {
+	if err := v.fault.next("Remove", v.join(name)); err != nil {
+		return err
+	}
+	return v.dir.RemoveDir(name)
+}
+
 func (v *faultDir) Remove(name string) error {
 	if err := v.fault.next("Remove", v.join(name)); err != nil {
 		return err
@@ -393,9 +402,9 @@ func (v *faultWriter) Write(p []byte) (int, error) {
 	return v.w.Write(p)
 }
 
-func (v *faultWriter) Inherit(from vfs.Reader) (int, error) {
+func (v *faultWriter) Inherit(from vfs.Reader) (int, bool, error) {
 	if err := v.fault.next("Inherit", v.path); err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	if f, ok := from.(*faultReader); ok {
 		from = f.r

@@ -61,6 +61,8 @@ func (d *foldDir) Symlink(target, name string) error { return d.Dir.Symlink(targ
 
 func (d *foldDir) Remove(name string) error { return d.Dir.Remove(d.spelt(name)) }
 
+func (d *foldDir) RemoveDir(name string) error { return d.Dir.RemoveDir(d.spelt(name)) }
+
 func (d *foldDir) Rename(name string, to vfs.Dir, newname string, mode vfs.RenameMode) error {
 	other, ok := to.(*foldDir)
 	if !ok {

@@ -247,8 +247,18 @@ func (d *memDir) TryLock(mode vfs.LockMode) (ok bool, err error) {
 	return ok, err
 }
 
-func (d *memDir) Remove(name string) error {
+// IsPrivate says that it is: nobody else can get at the memory.
+func (d *memDir) IsPrivate() (bool, error) { return true, nil }
+
+func (d *memDir) Remove(name string) error { return d.remove(name, false) }
+
+func (d *memDir) RemoveDir(name string) error { return d.remove(name, true) }
+
+func (d *memDir) remove(name string, onlyDir bool) error {
 	return d.there("remove", name, func(n *memNode) error {
+		if onlyDir && !n.mode.IsDir() {
+			return syscall.ENOTDIR
+		}
 		if len(n.names) > 0 {
 			return syscall.ENOTEMPTY
 		}
@@ -296,7 +306,7 @@ func (w *memWriter) Write(p []byte) (int, error) {
 }
 
 // Inherit has nothing to hand on: a Mem knows no owners and no attributes.
-func (w *memWriter) Inherit(vfs.Reader) (names int, err error) { return 1, nil }
+func (w *memWriter) Inherit(vfs.Reader) (names int, privileged bool, err error) { return 1, false, nil }
 
 func (w *memWriter) Sync() error {
 	return w.do("sync", w.name, func() error {
