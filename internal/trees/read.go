@@ -54,7 +54,8 @@ func IsVCS(name string, isDir bool) bool {
 
 func validEntry(it *Item) bool {
 	m := tree.Mode(it.Attr)
-	return isValid(m) && !IsVCS(it.Name, m.IsDir()) && !it.ID.IsZero() && it.Size < 1<<62 && (!m.IsDir() || it.Size == 0)
+	return isValid(m) && !IsVCS(it.Name, m.IsDir()) &&
+		!it.ID.IsZero() && it.Size < 1<<62 && (!m.IsDir() || it.Size == 0)
 }
 
 // Put stores a directory and returns its tree. The entries must be sorted by
