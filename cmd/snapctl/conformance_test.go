@@ -471,7 +471,7 @@ var conforms = []conform{
 		code: "bad_request"},
 	{verb: "hunks", args: `{"turns":["@"],"paths":["a"],"context":9223372036854775807}`,
 		tool: `{"turn":"@","paths":["a"]}`,
-		cli: "--hunks --turn @ -- a", has: []string{"+two"}},
+		cli:  "--hunks --turn @ -- a", has: []string{"+two"}},
 	{verb: "get_modified_files", args: `{}`, has: []string{"a", "modified", "b", "added"}},
 	{verb: "get_modified_files", args: `{"from":"turn:9"}`, code: "unknown"},
 	{verb: "get_file_diff", args: `{"path":"a"}`, cli: "start @ -- a", has: []string{"-one", "+two"}},
