@@ -29,3 +29,29 @@ func TestCutOffIsTold(t *testing.T) {
 		t.Errorf("Initialize says it again: %+v", again.Data)
 	}
 }
+
+// What tools have done that had ended is the turn's, when it is cut off: as if it had ended
+// right behind them. What has changed while another one ran is anybody's.
+func TestCutOffBehindTool(t *testing.T) {
+	b := newBench(t)
+	byTools := func(o *Options) { o.ToolWindows = true }
+	m := b.open("s", byTools)
+	b.initialize(m)
+	b.start(m)
+	b.tool(m, "1", func() { b.write("a", "1") })
+	b.write("mine", "1")
+	look := func(_ *Result, err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	look(m.OnToolStart(t.Context(), "2"))
+	b.write("b", "1")
+	look(m.OnToolStart(t.Context(), "3")) // the turn goes on
+	b.write("c", "1")
+	m.release() // as its death does
+	d := b.initialize(b.open("s", byTools)).Data
+	if d == nil || !slices.Equal(d.Diff.Added, []string{"a", "b"}) || !slices.Equal(d.Contested.Added, []string{"c"}) {
+		t.Errorf("Initialize says of the turn that was cut off: %+v", d)
+	}
+}

@@ -25,7 +25,8 @@
 // unless one of them has claimed the file and no other has. Where the runtime
 // tells of tools a claim holds until none of the session's runs. A turn whose
 // process died is closed as interrupted when its session goes on: what it has
-// not claimed is contested.
+// not claimed is contested, but for what had changed when one of its tools began or
+// ended last.
 //
 // Two looks see no more than what is there: a file that the agent and the user
 // both wrote between them is one change.

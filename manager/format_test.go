@@ -81,7 +81,7 @@ func TestFormatRecord(t *testing.T) {
 			JointFacts: history.JointFacts{Left: [][]byte{[]byte("left")}, LeftFrom: 88}, OldLeaf: &from, NewLeaf: &to,
 			Undo: 87, Redo: 86, Below: 85, Tops: "undo"}}
 	since2 := []string{"Next", "Step", "Fork", "Within", "Took", "TookFrom", "Apart", "With", "Without", "UndoPast",
-		"RedoPast", "First", "Since", "GoesOn", "Agent", "Model", "Reverts", "Marked", "Marks", "Cuts"}
+		"RedoPast", "First", "Since", "GoesOn", "Known", "Agent", "Model", "Reverts", "Marked", "Marks", "Cuts"}
 	checkFull(t, reflect.ValueOf(want), since2...)
 	b := sample(t, "record.json", struct {
 		history.Facts
@@ -180,6 +180,30 @@ func TestFormatRecord3(t *testing.T) {
 	}
 }
 
+// Up to where the windows of a turn that was cut off are known came later: who does not know it
+// holds what it has changed for anybody's where its record does not tell.
+func TestFormatRecordCutOff(t *testing.T) {
+	want := history.Facts{Version: 1, After: 99,
+		LineFacts: history.LineFacts{Prev: 98, Start: 80, Begin: 81, Since: 83},
+		TurnFacts: history.TurnFacts{Turn: 3, Interrupted: true, Known: 97}}
+	b := sample(t, "../v2/record-cutoff.json", want)
+	r, err := history.Read(&store.Snapshot{Seq: 100, Kind: history.KindStep, Data: b})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want, r.Facts); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	turns := &history.Turns{Version: 1, Open: []*history.OpenTurn{{Session: "s", Known: 97, End: 98}}}
+	got, _, err := history.DecodeTurns(cas.AppendSum(sample(t, "../v2/turns-cutoff.json", turns)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(turns, got); d != "" {
+		t.Errorf("turns (-want +got):\n%s", d)
+	}
+}
+
 // Restores that an undo has passed over came later, and need no newer version: who
 // does not know them does not take them back.
 func TestFormatRecordPast(t *testing.T) {
@@ -268,7 +292,7 @@ func TestFormatTurns(t *testing.T) {
 		Held:    true, Boot: "boot", Seen: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), End: 97}
 	want := &history.Turns{Version: 1, Last: 99, Lost: []uint64{98}, Open: []*history.OpenTurn{open}}
 	checkFull(t, reflect.ValueOf(*want))
-	checkFull(t, reflect.ValueOf(*open), "Title", "Agent", "Model", "Began", "ToolBegan", "Past")
+	checkFull(t, reflect.ValueOf(*open), "Title", "Agent", "Model", "Began", "ToolBegan", "Past", "Known")
 	b := sample(t, "turns.json", want)
 	m := newBench(t).open("s")
 	if err := m.withTurns(t.Context(), func(*history.Turns) error { return nil }); err != nil { // makes the directory

@@ -174,6 +174,7 @@ type modelSession struct {
 	steps   map[string]*modelStep // by entry
 	open    bool
 	since   int // intervals before the turn
+	known   int // intervals before a tool of it began or ended last, or it did: these are all it knows of
 	tools   []string
 	claims  map[string]bool
 	writes  map[string]bool // claims of tools that may run still
@@ -233,6 +234,8 @@ func (md *model) run() {
 			}
 		case n == 6 && s.open && s.byTools:
 			md.tool(s)
+		case n == 6 && s.open && md.rng.IntN(2) == 0 || n == 7 && s.open && md.rng.IntN(3) == 0:
+			md.die(s)
 		case n > 8 && s.open && s.byTools && md.rng.IntN(3) > 0:
 			for range 6 { // tools, with the user at work between them
 				md.tool(s)
@@ -364,7 +367,7 @@ func (md *model) begin(s *modelSession) {
 		}
 	})
 	s.log.Add(session.Entry{ID: md.name("agent"), ParentID: s.log.Leaf(), Type: "message", Role: "assistant"})
-	s.open, s.since, s.tools = true, len(md.intervals), nil
+	s.open, s.since, s.known, s.tools = true, len(md.intervals), len(md.intervals), nil
 	s.claims, s.foreign, s.writes = make(map[string]bool), make(map[string]bool), make(map[string]bool)
 	for _, o := range md.sessions {
 		if o != s && o.open {
@@ -390,6 +393,7 @@ func (md *model) tool(s *modelSession) {
 		if err != nil {
 			md.Fatal(err)
 		}
+		s.known = len(md.intervals)
 	})
 }
 
@@ -418,7 +422,7 @@ func (md *model) finish(s *modelSession) {
 	full := errors.New("the log is full")
 	above := s.log.Leaf()
 	md.look(func() {
-		changes, pieces = md.changes(s)
+		changes, pieces = md.changes(s, len(md.intervals))
 		queue := slices.Clone(s.untold)
 		if len(changes) > 0 {
 			md.seq++
@@ -457,9 +461,43 @@ func (md *model) finish(s *modelSession) {
 		}
 		s.untold = queue[calls:]
 	})
+	md.ended(s, own, result, above)
+}
+
+// die is the death of a session's process within a turn, and the process that takes the
+// session up again. Whose it is what has changed since a tool began or ended is not known.
+func (md *model) die(s *modelSession) {
+	if err := s.m.Close(); err != nil {
+		md.Fatal(err)
+	}
+	s.m = nil
+	if md.rng.IntN(2) == 0 {
+		md.edit()
+	}
+	md.reopen(s)
+	md.look(func() {
+		var own *modelStep
+		changes, pieces := md.changes(s, s.known)
+		if len(changes) > 0 {
+			md.seq++
+			own = &modelStep{turn: s.turn, before: s.before, after: md.last, changes: changes, pieces: pieces,
+				on: s.newest, above: s.log.Leaf(), order: md.seq, late: true}
+			s.untold = append(s.untold, own)
+		}
+		result := md.initialize(s.m)
+		if result.Data != nil && !result.Data.Interrupted {
+			md.Errorf("session %s: a turn that was cut off has data %+v", s.id, result.Data)
+		}
+		md.ended(s, own, result, s.log.Leaf())
+	})
+}
+
+// ended compares what a manager says of the end of a turn with what the model does. above
+// is the leaf of the log before it.
+func (md *model) ended(s *modelSession, own *modelStep, result *Result, above string) {
 	s.open = false
 	if (own != nil) != (result.Data != nil) {
-		md.Errorf("session %s: a turn with %d changes (%v) has data %+v", s.id, len(changes), changes, result.Data)
+		md.Errorf("session %s: a turn that is %+v has data %+v", s.id, own, result.Data)
 	}
 	if own == nil && result.Data == nil {
 		md.seq++
@@ -468,6 +506,7 @@ func (md *model) finish(s *modelSession) {
 	if own == nil || result.Data == nil {
 		return
 	}
+	changes := own.changes
 	s.newest = own
 	md.checkTurnDiff(s, history.NameOf("", result.Snapshot), own)
 	got := make(map[string]modelChange)
@@ -498,20 +537,20 @@ func (md *model) finish(s *modelSession) {
 }
 
 // changes tells from full copies what the turn of a session did, and in which
-// pieces.
-func (md *model) changes(s *modelSession) (map[string]modelChange, map[string][]modelPiece) {
+// pieces. Behind so many intervals it is not known who was at work.
+func (md *model) changes(s *modelSession, known int) (map[string]modelChange, map[string][]modelPiece) {
 	type window struct {
 		interval
 		contested bool
 	}
 	var pieces []window
 	joined := false
-	for _, iv := range md.intervals[s.since:] {
+	for i, iv := range md.intervals[s.since:] {
 		if !slices.Contains(iv.windows, s.id) {
 			joined = false
 			continue
 		}
-		contested := len(iv.windows) > 1
+		contested := len(iv.windows) > 1 || s.since+i >= known
 		if n := len(pieces); n > 0 && pieces[n-1].contested == contested &&
 			(joined || cmp.Diff(pieces[n-1].to, iv.from, cmp.AllowUnexported(node{})) == "") {
 			pieces[n-1].to = iv.to

@@ -141,7 +141,8 @@ type Turn struct {
 
 // OnTurnStart looks at the directory and opens a turn. A turn that is open
 // already, since it never ended, is closed as interrupted: what it did not
-// claim is contested. turn may be nil.
+// claim is contested, but for what had changed when one of its tools began or ended
+// last. turn may be nil.
 //
 // The error matches [ErrTurnOpen] if the turn that is open belongs to another
 // process, which is alive, and still so after some tenths of a second: an engine
@@ -254,8 +255,8 @@ func (m *FileSnapshotManager) nextTurn(ctx context.Context, o *look, turn *Turn)
 	return next, nil
 }
 
-// interrupt closes a turn that was cut off. What is on the disk now is
-// recorded.
+// interrupt closes a turn that was cut off. What is on the disk now is recorded. Whose
+// it is what changed since a tool of the turn began or ended last is not known.
 func (m *FileSnapshotManager) interrupt(ctx context.Context, o *look, t *history.OpenTurn) error {
 	recorded, err := m.isRecorded(ctx, o, t)
 	if err != nil {
@@ -268,7 +269,11 @@ func (m *FileSnapshotManager) interrupt(ctx context.Context, o *look, t *history
 	if t.End == 0 {
 		t.End = max(o.newestSeq(), 1)
 	}
-	list, err := windows.Stretches(ctx, m.records, o.newestSeq(), t, true)
+	known, rest, err := m.untilCutOff(ctx, o, t)
+	if err != nil {
+		return err
+	}
+	list, err := windows.Stretches(ctx, m.records, o.newestSeq(), rest, true)
 	if err != nil {
 		return err
 	}
@@ -276,8 +281,8 @@ func (m *FileSnapshotManager) interrupt(ctx context.Context, o *look, t *history
 		list[i].Contested = true
 	}
 	r := &record{Snapshot: new(store.Snapshot)}
-	r.Facts.Interrupted = true
-	changes, err := m.step(ctx, o, t, windows.Join(list), r, false)
+	r.Facts.Interrupted, r.Facts.Known = true, t.Known
+	changes, err := m.step(ctx, o, t, windows.Join(append(known, list...)), r, false)
 	if err == nil && r.Seq != 0 {
 		o.cutOff = m.dataOf(r, changes, r.Facts.Unknown)
 	} else if err == nil {
@@ -287,6 +292,22 @@ func (m *FileSnapshotManager) interrupt(ctx context.Context, o *look, t *history
 		o.turns.Remove(t)
 	}
 	return err
+}
+
+// untilCutOff returns the stretches of a turn that was cut off up to where it is known
+// which windows it had, and the turn from there on.
+func (m *FileSnapshotManager) untilCutOff(ctx context.Context, o *look, t *history.OpenTurn) (
+	known []history.Stretch, rest *history.OpenTurn, err error) {
+	for r, err := range m.records.Since(ctx, o.newestSeq(), t.After) {
+		if err != nil {
+			return nil, nil, err
+		}
+		if r.Seq == t.Known {
+			known, err = windows.Stretches(ctx, m.records, r.Seq, t, true)
+			return known, &history.OpenTurn{Session: t.Session, After: r.Seq, Base: r.State(), End: t.End}, err
+		}
+	}
+	return nil, t, nil
 }
 
 // empty records a turn that changed nothing: it has a number, and is one of those
@@ -455,7 +476,10 @@ func (m *FileSnapshotManager) lookInTurn(ctx context.Context, what string,
 	case !t.ToolWindows:
 		return nil, history.ErrNoWindows
 	}
-	return nil, fn(o, t)
+	if err = fn(o, t); err == nil {
+		t.Known = o.newestSeq()
+	}
+	return nil, err
 }
 
 // Claim says that the turn that is open writes these files, or has written

@@ -110,6 +110,7 @@ type TurnFacts struct {
 	Claims      [][]byte `json:"claims,omitempty"`  // paths that the session claimed
 	Foreign     [][]byte `json:"foreign,omitempty"` // paths that others claimed meanwhile
 	Interrupted bool     `json:"interrupted,omitempty"`
+	Known       uint64   `json:"known,omitempty"`  // of one that was cut off: as in OpenTurn
 	GoesOn      bool     `json:"goesOn,omitempty"` // it is the first part of a turn that was divided
 	Partial     bool     `json:"partial,omitempty"`
 	Counts      [3]int   `json:"counts"`            // paths added, modified, deleted

@@ -70,8 +70,8 @@ func Read(s *store.Snapshot) (*Record, error) {
 func (d *Facts) numbers() iter.Seq[*uint64] {
 	return func(yield func(*uint64) bool) {
 		one := []*uint64{&d.After, &d.Prev, &d.Jump, &d.Start, &d.Begin, &d.First, &d.Untold, &d.Restored, &d.Pos,
-			&d.Fork, &d.Within, &d.Since, &d.Step, &d.LeftFrom, &d.TookFrom, &d.From, &d.Undoes, &d.Marks, &d.Undo,
-			&d.Redo, &d.Below}
+			&d.Fork, &d.Within, &d.Since, &d.Known, &d.Step, &d.LeftFrom, &d.TookFrom, &d.From, &d.Undoes, &d.Marks,
+			&d.Undo, &d.Redo, &d.Below}
 		lists := [][]uint64{d.With, d.Without, d.UndoPast, d.RedoPast, d.Pins}
 		for i := range d.Apart {
 			one = append(one, &d.Apart[i].From)

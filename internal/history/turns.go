@@ -46,6 +46,7 @@ type OpenTurn struct {
 	ToolWindows bool        `json:"toolWindows,omitempty"`
 	Tools       []string    `json:"tools,omitempty"`    // that run
 	ToolBegan   time.Time   `json:"toolBegan,omitzero"` // the newest of them; zero: not known
+	Known       uint64      `json:"known,omitempty"`    // newest record when a tool began or ended last; 0: none has
 	Claims      [][]byte    `json:"claims,omitempty"`   // paths that it wrote
 	Past        [][]byte    `json:"past,omitempty"`     // of Claims: no tool that may write them runs any more
 	Foreign     [][]byte    `json:"foreign,omitempty"`  // paths that others wrote meanwhile

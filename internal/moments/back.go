@@ -75,7 +75,7 @@ func (b *back) momentOf(r *history.Record) (*Moment, error) {
 		m.Kind = Unknown
 	case len(m.Who) == 0:
 		b.unannounced(m)
-	case len(m.Who) > 1 || isUnknown || m.Who[0].isCutOff():
+	case len(m.Who) > 1 || isUnknown || m.Who[0].isCutOff(r.Seq):
 	case m.Who[0].Turn < 0:
 		m.Kind = Unknown
 	default:
@@ -107,9 +107,13 @@ func (b *back) whoOf(r *history.Record) (*Who, error) {
 	return w, err
 }
 
-// isCutOff reports whether a turn was cut off: it is not known how long it was at work.
-func (w *Who) isCutOff() bool {
-	return w.Record != nil && w.Record.Facts.Interrupted || w.Open != nil && w.Open.End != 0
+// isCutOff reports whether a turn was cut off, and it is not known whether it was at work
+// still before a look.
+func (w *Who) isCutOff(look uint64) bool {
+	if w.Open != nil {
+		return w.Open.End != 0 && look > w.Open.Known
+	}
+	return w.Record != nil && w.Record.Facts.Interrupted && look > w.Record.Facts.Known
 }
 
 // who returns the turn of a session that was at work before a look.
@@ -184,9 +188,7 @@ func (m *Moment) behindHole(before *history.Record, why Kind) (list []*Moment) {
 	}
 	its := m.Kind
 	if m.own != nil { // what a turn's record knows of the time before is what the turn did
-		if its = Turn; m.own.isCutOff() {
-			its = Contested
-		}
+		its = Turn
 	}
 	for _, s := range m.stretches(before) {
 		if s.From != at {
