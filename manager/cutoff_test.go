@@ -51,7 +51,9 @@ func TestCutOffBehindTool(t *testing.T) {
 	b.write("c", "1")
 	m.release() // as its death does
 	d := b.initialize(b.open("s", byTools)).Data
-	if d == nil || !slices.Equal(d.Diff.Added, []string{"a", "b"}) || !slices.Equal(d.Contested.Added, []string{"c"}) {
+	if d == nil || d.Diff == nil || d.Contested == nil ||
+		!slices.Equal(d.Diff.Added, []string{"a", "b"}) ||
+		!slices.Equal(d.Contested.Added, []string{"c"}) {
 		t.Errorf("Initialize says of the turn that was cut off: %+v", d)
 	}
 }
