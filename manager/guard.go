@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/boocode/filestore/internal/livedir"
 	"github.com/boocode/filestore/internal/merging"
@@ -93,11 +94,13 @@ func (gd *guard) check(plan *livedir.Plan) error {
 			return err
 		}
 	}
-	for p := range becomes {
-		for up := path.Dir(p); up != "."; up = path.Dir(up) {
-			if above, ok := becomes[up]; ok && above != nil && !above.Mode.IsDir() && becomes[p] != nil {
-				return gd.wrong(p, fmt.Sprintf("would be written below %q, which is to be a file", up))
+	seen := make(map[string]bool) // directories that are no files, nor is one above them
+	for p, e := range becomes {
+		for i := strings.LastIndexByte(p, '/'); e != nil && i > 0 && !seen[p[:i]]; i = strings.LastIndexByte(p[:i], '/') {
+			if above := becomes[p[:i]]; above != nil && !above.Mode.IsDir() {
+				return gd.wrong(p, fmt.Sprintf("would be written below %q, which is to be a file", p[:i]))
 			}
+			seen[p[:i]] = true
 		}
 	}
 	return nil
