@@ -1539,6 +1539,26 @@ func TestAfterACutOffTurn(t *testing.T) {
 	}
 }
 
+// A call whose context has ended says what it was for.
+func TestCancelledSaysWhat(t *testing.T) {
+	m := newBench(t).open("s")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, _, ended := m.EndTurn(ctx)
+	for want, err := range map[string]error{
+		"initialize session":      second(m.Initialize(ctx)),
+		"start a turn of session": second(m.OnTurnStart(ctx, nil)),
+		"end a turn of session":   errors.Join(second(m.OnTurnEnd(ctx, nil)), ended),
+		"snapshot of session":     second(m.Snapshot(ctx, nil)),
+	} {
+		for line := range strings.Lines(fmt.Sprintln(err)) {
+			if !errors.Is(err, context.Canceled) || !strings.HasPrefix(line, want+` "s": `) {
+				t.Errorf("%v, want %s", err, want)
+			}
+		}
+	}
+}
+
 // On the way back the newest change to a file is the first.
 func TestForeignBackwards(t *testing.T) {
 	b := newBench(t)

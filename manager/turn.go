@@ -25,12 +25,12 @@ import (
 // interrupted: Result.Data has it, if it changed something. Where the runtime has
 // a log of the session, RebuildIndex goes first.
 func (m *FileSnapshotManager) Initialize(ctx context.Context) (result *Result, err error) {
+	defer annotate(&err, "initialize session %q", m.opts.Session)
 	unlock, err := m.lock(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	defer annotate(&err, "initialize session %q", m.opts.Session)
 	if err := m.adoptFile(ctx); err != nil {
 		return nil, err
 	}
@@ -149,12 +149,12 @@ type Turn struct {
 // takes a moment to see that its client is gone. It matches [ErrLocked] if no turn
 // may begin: see [NoTurns].
 func (m *FileSnapshotManager) OnTurnStart(ctx context.Context, turn *Turn) (result *Result, err error) {
+	defer annotate(&err, "start a turn of session %q", m.opts.Session)
 	unlock, err := m.lock(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	defer annotate(&err, "start a turn of session %q", m.opts.Session)
 	if turn == nil {
 		turn = new(Turn)
 	}
@@ -599,7 +599,7 @@ func (m *FileSnapshotManager) relative(p string) (string, error) {
 func (m *FileSnapshotManager) OnTurnEnd(ctx context.Context, append AppendFunc) (*Result, error) {
 	unlock, err := m.lock(ctx)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("end a turn of session %q: %w", m.opts.Session, err)
 	}
 	defer unlock()
 	result, err := m.endTurn(ctx, m.turnOptions(), append == nil, nil)
@@ -628,7 +628,7 @@ const maxOffers = 20
 func (m *FileSnapshotManager) EndTurn(ctx context.Context) (*Result, []*StepSnapshotData, error) {
 	unlock, err := m.lock(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("end a turn of session %q: %w", m.opts.Session, err)
 	}
 	defer unlock()
 	result, err := m.endTurn(ctx, m.turnOptions(), false, nil)
@@ -669,7 +669,7 @@ type SnapshotOptions struct {
 func (m *FileSnapshotManager) Snapshot(ctx context.Context, opts *SnapshotOptions) (*Result, error) {
 	unlock, err := m.lock(ctx)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("snapshot of session %q: %w", m.opts.Session, err)
 	}
 	defer unlock()
 	if opts == nil {
