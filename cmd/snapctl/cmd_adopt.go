@@ -70,7 +70,7 @@ func (a *app) adopt(ctx context.Context, from string, yes bool) error {
 		text := fmt.Sprintf("%s\nIts store has %s of %s, the newest from %s.", movedText(mv),
 			words.Count(info.Snapshots, "snapshot"), words.Count(info.Sessions, "session"), clock(info.LastUsed))
 		if !a.canAsk() {
-			return refuse("if it is the same project: 'snapctl adopt -y "+words.Quote(mv.From)+"'",
+			return refuse("if it is the same project: 'snapctl adopt -y "+words.ShellQuote(mv.From)+"'",
 				"adopt: nothing shows that %q is the project that was %q", mv.To, mv.From)
 		}
 		if !a.ask(ctx, "%s\ncontinue that history in %s?", text, words.Quote(mv.To)) {

@@ -108,13 +108,8 @@ func failureOf(err error) *failure {
 		}
 		return &failure{exitRefused, refused, hint}
 	}
-	if away, ok := errors.AsType[*places.MovedError](err); ok {
-		return &failure{exitRefused, err, "'snapctl adopt' continues its history here; 'snapctl --root " +
-			words.ShellQuote(away.From) + " log' reads it as it is; 'snapctl adopt --fresh' begins a new one"}
-	}
-	if other, ok := errors.AsType[*places.OtherProjectError](err); ok {
-		return &failure{exitRefused, err, fmt.Sprintf("nothing was changed; move the directory to where it belongs: %s",
-			words.Quote(filepath.Join(filepath.Dir(other.Store), capture.PathHash(other.Root))))}
+	if f := failureOfPlaces(err); f != nil {
+		return f
 	}
 	if owner, ok := errors.AsType[*cas.OwnerError](err); ok {
 		return &failure{exitEnvironment, err, ownerHint(owner)}
@@ -126,11 +121,6 @@ func failureOf(err error) *failure {
 	if _, ok := errors.AsType[*vfs.ForeignError](err); ok {
 		return &failure{exitEnvironment, err,
 			"others can write there: remove the file, or keep stores in a directory of your own with --store DIR"}
-	}
-	if corrupt, ok := errors.AsType[*object.CorruptError](err); ok && corrupt.Path == places.FileName {
-		return &failure{exitDamage, err,
-			"the file only says which directory is which: remove it, and name the first path of this directory: " +
-				"'snapctl adopt OLDPATH'"}
 	}
 	if hung, ok := errors.AsType[*wire.HungError](err); ok {
 		return &failure{exitEnvironment, err, hintHung(hung)}
@@ -151,6 +141,28 @@ func failureOf(err error) *failure {
 	}
 	k := explain.Of(err)
 	return &failure{k.Exit, err, k.Hint}
+}
+
+// failureOfPlaces is failureOf for errors about whose store a directory has, nil for others.
+func failureOfPlaces(err error) *failure {
+	if away, ok := errors.AsType[*places.MovedError](err); ok {
+		return &failure{exitRefused, err, "'snapctl adopt' continues its history here; 'snapctl --root " +
+			words.ShellQuote(away.From) + " log' reads it as it is; 'snapctl adopt --fresh' begins a new one"}
+	}
+	if kept, ok := errors.AsType[*places.KeptError](err); ok {
+		return &failure{exitRefused, err, "both histories are kept, and are not merged; 'snapctl --root " +
+			words.ShellQuote(kept.From) + " log' shows the other one"}
+	}
+	if other, ok := errors.AsType[*places.OtherProjectError](err); ok {
+		return &failure{exitRefused, err, fmt.Sprintf("nothing was changed; move the directory to where it belongs: %s",
+			words.Quote(filepath.Join(filepath.Dir(other.Store), capture.PathHash(other.Root))))}
+	}
+	if corrupt, ok := errors.AsType[*object.CorruptError](err); ok && corrupt.Path == places.FileName {
+		return &failure{exitDamage, err,
+			"the file only says which directory is which: remove it, and name the first path of this directory: " +
+				"'snapctl adopt OLDPATH'"}
+	}
+	return nil
 }
 
 // whenInterrupted is what there is to know of a command that was interrupted.

@@ -2,9 +2,11 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/boocode/filestore/internal/explain"
+	"github.com/boocode/filestore/internal/places"
 )
 
 // Each error of the table ends the command with its exit code, and says what to do.
@@ -15,6 +17,22 @@ func TestFailures(t *testing.T) {
 			if f.code != k.Exit || f.hint != k.Hint {
 				t.Errorf("%v: exit code %d, %q, want %d, %q", err, f.code, f.hint, k.Exit, k.Hint)
 			}
+		}
+	}
+}
+
+// Hints have the user's paths, as a shell takes them, and what to do again.
+func TestHintsOfOne(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		hint string
+	}{
+		{&places.KeptError{From: "/my old/it's", Err: places.ErrHasHistory}, `snapctl --root '/my old/it'\''s' log`},
+		{&places.KeptError{From: "/old", Err: places.ErrStillThere}, "'snapctl --root /old log'"},
+	} {
+		f := failureOf(fmt.Errorf("x: %w", c.err))
+		if !strings.Contains(f.hint, c.hint) || f.code != explain.Of(c.err).Exit {
+			t.Errorf("%v: exit code %d, %q, want %q", c.err, f.code, f.hint, c.hint)
 		}
 	}
 }

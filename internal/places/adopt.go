@@ -96,7 +96,7 @@ func adopt(ctx context.Context, mv *Moved, opts *AdoptOptions) error {
 	if err == nil {
 		var empty bool
 		if empty, err = removeIfEmpty(ctx, stores, to); err == nil && !empty {
-			err = fmt.Errorf("%q %w", mv.To, ErrHasHistory)
+			err = &KeptError{mv.From, fmt.Errorf("%q %w", mv.To, ErrHasHistory)}
 		}
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -201,7 +201,7 @@ func hasSnapshots(ctx context.Context, fsys vfs.FS) (bool, error) {
 // check returns why a history cannot go on in a directory.
 func (mv *Moved) check(ctx context.Context, loc *Location, opts *AdoptOptions) error {
 	if !missing(mv.From) {
-		return fmt.Errorf("%q %w", mv.From, ErrStillThere)
+		return &KeptError{mv.From, fmt.Errorf("%q %w", mv.From, ErrStillThere)}
 	}
 	stores := opts.fs()
 	if mv.worktree == "" {
@@ -231,7 +231,7 @@ func (mv *Moved) check(ctx context.Context, loc *Location, opts *AdoptOptions) e
 }
 
 func (mv *Moved) taken() error {
-	return fmt.Errorf("%q %w; that of %q is kept, too", mv.To, ErrHasHistory, mv.From)
+	return &KeptError{mv.From, fmt.Errorf("%q %w; that of %q is kept, too", mv.To, ErrHasHistory, mv.From)}
 }
 
 // named finds what the user calls the directory whose history is to go on.
@@ -254,7 +254,7 @@ func (loc *Location) named(opts *AdoptOptions) (*Moved, error) {
 			id = old.ID
 		}
 		if path == p.Root {
-			return nil, fmt.Errorf("%q %w", path, ErrStillThere)
+			return nil, &KeptError{path, fmt.Errorf("%q %w", path, ErrStillThere)}
 		}
 		return &Moved{From: path, To: p.Root, Store: dir, Sure: loc.isMoved(path), worktree: id}, nil
 	case path != d.Root && missing(path):

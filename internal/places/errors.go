@@ -15,6 +15,16 @@ var (
 	ErrHasHistory = errors.New("has a history of its own already")
 )
 
+// A KeptError is why a history does not go on elsewhere: it is kept where it is.
+type KeptError struct {
+	From string // the path under which it is known
+	Err  error
+}
+
+func (e *KeptError) Error() string { return e.Err.Error() }
+
+func (e *KeptError) Unwrap() error { return e.Err }
+
 // ErrMovedAway: the directory has the history of one that is gone, and nobody has
 // said yet that it is to go on. The error is a [*MovedError].
 var ErrMovedAway = errors.New("its history is that of a path that is gone")
