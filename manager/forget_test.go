@@ -9,11 +9,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/boocode/filestore/internal/audit"
+	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/retain"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/store"
@@ -150,6 +152,72 @@ func TestForget(t *testing.T) {
 	if list := b.filesWith(env[:100]); list != nil {
 		t.Errorf("it came back in %v", list)
 	}
+}
+
+// Each operation of a forget fails in turn, for good, as on a full disk: what it says of
+// contents is so, and the next one does the rest.
+func TestForgetSaysWhatIsLeft(t *testing.T) {
+	said := make(map[int]bool)
+	for at := int64(0); !t.Failed(); at += stride(3, 17) {
+		dir, disk := t.TempDir(), vfstest.NewMem()
+		m, err := openOn(t, dir, disk)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(new(day).live(t.Context(), dir, m), m.Close()); err != nil {
+			t.Fatal(err)
+		}
+		fault := &vfstest.Fault{At: -1, Sticky: true, Err: syscall.ENOSPC}
+		s, err := cas.OpenFS(t.Context(), vfstest.WithFault(disk, fault), &cas.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan, err := retain.PlanForget(t.Context(), s, &retain.ForgetOptions{Paths: []string{"own.txt"}, Alone: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		fault.At = fault.Count() + at
+		_, err = plan.Do(t.Context())
+		if !fault.Fired() {
+			break
+		}
+		s.Close() // it may say what failed
+		said[checkForgetError(t, disk, plan, err)] = true
+	}
+	if len(said) < 2 {
+		t.Errorf("contents that were left: %v; want none, and some", said)
+	}
+}
+
+// checkForgetError requires that what a forget said is so on a disk, and returns how many
+// contents it left.
+func checkForgetError(t *testing.T, disk *vfstest.Mem, plan *retain.ForgetPlan, said error) int {
+	t.Helper()
+	s, err := cas.OpenFS(t.Context(), disk, &cas.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	left := 0
+	for _, b := range plan.Blobs {
+		if there, err := s.Has(b.ID); err != nil {
+			t.Fatal(err)
+		} else if there {
+			left++
+		}
+	}
+	e, ok := errors.AsType[*retain.ForgetError](said)
+	if said != nil && !ok || ok && (e.Left < left || e.All != len(plan.Blobs)) || said == nil && left > 0 {
+		t.Errorf("forget says: %v; %d of %d contents are left", said, left, len(plan.Blobs))
+	}
+	again, err := retain.PlanForget(t.Context(), s, &retain.ForgetOptions{Paths: []string{"own.txt"}, Alone: true})
+	if err == nil {
+		_, err = again.Do(t.Context())
+	}
+	if err != nil {
+		t.Errorf("behind %v: %v", said, err)
+	}
+	return left
 }
 
 // A file that a turn has moved is neither lost nor left where it is, though its

@@ -17,6 +17,7 @@ import (
 	"github.com/boocode/filestore/internal/health"
 	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/places"
+	"github.com/boocode/filestore/internal/retain"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/wire"
 	"github.com/boocode/filestore/internal/words"
@@ -121,6 +122,14 @@ func failureOf(err error) *failure {
 	if _, ok := errors.AsType[*vfs.ForeignError](err); ok {
 		return &failure{exitEnvironment, err,
 			"others can write there: remove the file, or keep stores in a directory of your own with --store DIR"}
+	}
+	if _, ok := errors.AsType[*retain.ForgetError](err); ok && !errors.Is(err, context.Canceled) {
+		k := explain.Of(err)
+		hint := "run the same command again"
+		if cas.IsNoSpace(err) {
+			hint = "free some space on that disk, and " + hint
+		}
+		return &failure{k.Exit, err, hint}
 	}
 	if hung, ok := errors.AsType[*wire.HungError](err); ok {
 		return &failure{exitEnvironment, err, hintHung(hung)}

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/boocode/filestore/internal/explain"
 	"github.com/boocode/filestore/internal/places"
+	"github.com/boocode/filestore/internal/retain"
 )
 
 // Each error of the table ends the command with its exit code, and says what to do.
@@ -29,6 +32,8 @@ func TestHintsOfOne(t *testing.T) {
 	}{
 		{&places.KeptError{From: "/my old/it's", Err: places.ErrHasHistory}, `snapctl --root '/my old/it'\''s' log`},
 		{&places.KeptError{From: "/old", Err: places.ErrStillThere}, "'snapctl --root /old log'"},
+		{&retain.ForgetError{Left: 1, All: 2, Err: syscall.ENOSPC}, "free some space on that disk, and run the same"},
+		{&retain.ForgetError{All: 2, Err: errors.New("broken")}, "run the same command again"},
 	} {
 		f := failureOf(fmt.Errorf("x: %w", c.err))
 		if !strings.Contains(f.hint, c.hint) || f.code != explain.Of(c.err).Exit {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/internal/words"
 )
 
 // ErrNothingToForget: a content is empty, or no prompt is kept.
@@ -14,3 +15,19 @@ var ErrNothingToForget = errors.New("there is nothing to forget")
 var ErrDamaged = errors.New("the store is damaged: repair it first")
 
 func damagedBy(p trees.Problem) error { return fmt.Errorf("%w: %q: %v", ErrDamaged, p.Path, p.Err) }
+
+// A ForgetError is why a forget was not done, or not wholly.
+type ForgetError struct {
+	Left int // contents that snapshots may still have: of the others it is known that they are gone
+	All  int // that were to go; 0: only what open turns are for was
+	Err  error
+}
+
+func (e *ForgetError) Error() string {
+	if e.Left == 0 {
+		return fmt.Sprintf("no snapshot has it any more, but other files of the store may: %v", e.Err)
+	}
+	return fmt.Sprintf("%d of %s may still be in the store: %v", e.Left, words.Count(e.All, "content"), e.Err)
+}
+
+func (e *ForgetError) Unwrap() error { return e.Err }

@@ -119,8 +119,8 @@ func planForget(ctx context.Context, s *cas.Store, opts *ForgetOptions) (*Forget
 }
 
 // Do does what the plan says. It cannot be taken back. Errors are those of
-// [PrunePlan.Do]. After another one, something may be forgotten already: it can be
-// planned again.
+// [PrunePlan.Do], which leave all as it was, or a [*ForgetError]: it can be planned
+// again then, and done.
 func (p *ForgetPlan) Do(ctx context.Context) (*cas.PruneResult, error) {
 	if len(p.Problems) > 0 && !p.opts.DespiteDamage {
 		return nil, fmt.Errorf("forget: %w", damagedBy(p.Problems[0]))
@@ -136,9 +136,23 @@ func (p *ForgetPlan) Do(ctx context.Context) (*cas.PruneResult, error) {
 		err = p.removeCaches(ctx)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("forget: %w", err)
+		return nil, fmt.Errorf("forget: %w", p.notDone(err))
 	}
 	return r, nil
+}
+
+// notDone returns the error with which a forget ends.
+func (p *ForgetPlan) notDone(err error) error {
+	if errors.Is(err, cas.ErrBusy) || errors.Is(err, cas.ErrPlanStale) {
+		return err
+	}
+	e := &ForgetError{All: len(p.Blobs), Err: err}
+	for _, b := range p.Blobs {
+		if there, herr := p.s.Has(b.ID); there || herr != nil {
+			e.Left++
+		}
+	}
+	return e
 }
 
 func (p *ForgetPlan) removeCaches(ctx context.Context) error {
