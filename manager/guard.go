@@ -96,11 +96,15 @@ func (gd *guard) check(plan *livedir.Plan) error {
 	}
 	seen := make(map[string]bool) // directories that are no files, nor is one above them
 	for p, e := range becomes {
-		for i := strings.LastIndexByte(p, '/'); e != nil && i > 0 && !seen[p[:i]]; i = strings.LastIndexByte(p[:i], '/') {
-			if above := becomes[p[:i]]; above != nil && !above.Mode.IsDir() {
-				return gd.wrong(p, fmt.Sprintf("would be written below %q, which is to be a file", p[:i]))
+		for up := p; e != nil; seen[up] = true {
+			i := strings.LastIndexByte(up, '/')
+			if i < 0 || seen[up[:i]] {
+				break
 			}
-			seen[p[:i]] = true
+			up = up[:i]
+			if above := becomes[up]; above != nil && !above.Mode.IsDir() {
+				return gd.wrong(p, fmt.Sprintf("would be written below %q, which is to be a file", up))
+			}
 		}
 	}
 	return nil

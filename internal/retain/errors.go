@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/boocode/filestore/internal/trees"
-	"github.com/boocode/filestore/internal/words"
 )
 
 // ErrNothingToForget: a content is empty, or no prompt is kept.
@@ -27,7 +26,7 @@ func (e *ForgetError) Error() string {
 	if e.Left == 0 {
 		return fmt.Sprintf("no snapshot has it any more, but other files of the store may: %v", e.Err)
 	}
-	return fmt.Sprintf("%d of %s may still be in the store: %v", e.Left, words.Count(e.All, "content"), e.Err)
+	return fmt.Sprintf("%d of %d contents may still be in the store: %v", e.Left, e.All, e.Err)
 }
 
 func (e *ForgetError) Unwrap() error { return e.Err }
