@@ -168,10 +168,17 @@ func (j *dirJob) weigh() {
 
 // path returns where the directory is, relative to the root.
 func (j *dirJob) path() string {
-	if j.parent == nil {
-		return ""
+	n := 0
+	for d := j; d.parent != nil; d = d.parent {
+		n += 1 + len(d.name)
 	}
-	return trees.Join(j.parent.path(), j.name)
+	b := make([]byte, n) // at once: with each level as a string, one of 5,000 takes a second
+	for d := j; d.parent != nil; d = d.parent {
+		n -= 1 + len(d.name)
+		b[n] = '/'
+		copy(b[n+1:], d.name)
+	}
+	return strings.TrimPrefix(string(b), "/")
 }
 
 // look finds out the names and visits those that may have changed.

@@ -29,9 +29,14 @@ func CheckName(op, name string) error {
 var errSeparator = fmt.Errorf("%w: it has a separator: %w", ErrImpossible, fs.ErrInvalid)
 
 // RealPath resolves the symbolic links in the directories above a path, as far
-// as they exist.
+// as they exist, and as the system takes a path of that length.
 func RealPath(p string) string {
 	dir, rest := filepath.Dir(p), filepath.Base(p)
+	const longest = 4095 // Linux's PATH_MAX, without the NUL; elsewhere it is less
+	if i := strings.LastIndexByte(dir[:min(len(dir), longest)], filepath.Separator); len(dir) > longest && i > 0 {
+		// At once: each of thousands of tries looks at all levels.
+		dir, rest = dir[:i], filepath.Join(dir[i+1:], rest)
+	}
 	for {
 		if real, err := filepath.EvalSymlinks(dir); err == nil {
 			return filepath.Join(real, rest)

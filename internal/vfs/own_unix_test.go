@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -71,4 +72,35 @@ func TestForeign(t *testing.T) {
 		t.Fatalf("OpenFile to read, as root: %v", err)
 	}
 	f.Close()
+}
+
+// TestRealPathDeep: a path that is longer than the system takes costs no more than one that
+// is not. Each level that is given up was looked up from the root once: that took minutes.
+func TestRealPathDeep(t *testing.T) {
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Mkdir(root+"/real", 0o700), os.Symlink("real", root+"/link")); err != nil {
+		t.Fatal(err)
+	}
+	const levels = 5000
+	fd, err := unix.Open(root+"/real", unix.O_RDONLY, 0)
+	for i := 0; err == nil && i < levels; i++ {
+		var next int
+		if err = unix.Mkdirat(fd, "d", 0o700); err == nil {
+			next, err = unix.Openat(fd, "d", unix.O_RDONLY, 0)
+		}
+		unix.Close(fd)
+		fd = next
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	unix.Close(fd)
+	below := strings.Repeat("/d", levels) + "/f"
+	if got := RealPath(root + "/link" + below); got != root+"/real"+below {
+		t.Errorf("RealPath returns %d bytes that begin with %q, want those of %q", len(got), got[:len(root)+9],
+			root+"/real/d")
+	}
 }
