@@ -1539,23 +1539,35 @@ func TestAfterACutOffTurn(t *testing.T) {
 	}
 }
 
-// A call whose context has ended says what it was for.
+// A call whose context has ended says what it was for. Which session the manager has by
+// then, who has no lock cannot know.
 func TestCancelledSaysWhat(t *testing.T) {
 	m := newBench(t).open("s")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
+	used := make(chan error)
+	go func() {
+		var err error
+		for i := range 100 {
+			err = errors.Join(err, door{m}.UseSession(fmt.Sprint("s", i)))
+		}
+		used <- err
+	}()
 	_, _, ended := m.EndTurn(ctx)
 	for want, err := range map[string]error{
-		"initialize session":      second(m.Initialize(ctx)),
-		"start a turn of session": second(m.OnTurnStart(ctx, nil)),
-		"end a turn of session":   errors.Join(second(m.OnTurnEnd(ctx, nil)), ended),
-		"snapshot of session":     second(m.Snapshot(ctx, nil)),
+		"initialize: ":   second(m.Initialize(ctx)),
+		"start a turn: ": second(m.OnTurnStart(ctx, nil)),
+		"end a turn: ":   errors.Join(second(m.OnTurnEnd(ctx, nil)), ended),
+		"snapshot: ":     second(m.Snapshot(ctx, nil)),
 	} {
 		for line := range strings.Lines(fmt.Sprintln(err)) {
-			if !errors.Is(err, context.Canceled) || !strings.HasPrefix(line, want+` "s": `) {
+			if !errors.Is(err, context.Canceled) || !strings.HasPrefix(line, want) {
 				t.Errorf("%v, want %s", err, want)
 			}
 		}
+	}
+	if err := <-used; err != nil {
+		t.Error(err)
 	}
 }
 

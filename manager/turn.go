@@ -25,12 +25,12 @@ import (
 // interrupted: Result.Data has it, if it changed something. Where the runtime has
 // a log of the session, RebuildIndex goes first.
 func (m *FileSnapshotManager) Initialize(ctx context.Context) (result *Result, err error) {
-	defer annotate(&err, "initialize session %q", m.opts.Session)
 	unlock, err := m.lock(ctx)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("initialize: %w", err)
 	}
 	defer unlock()
+	defer annotate(&err, "initialize session %q", m.opts.Session)
 	if err := m.adoptFile(ctx); err != nil {
 		return nil, err
 	}
@@ -149,12 +149,12 @@ type Turn struct {
 // takes a moment to see that its client is gone. It matches [ErrLocked] if no turn
 // may begin: see [NoTurns].
 func (m *FileSnapshotManager) OnTurnStart(ctx context.Context, turn *Turn) (result *Result, err error) {
-	defer annotate(&err, "start a turn of session %q", m.opts.Session)
 	unlock, err := m.lock(ctx)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("start a turn: %w", err)
 	}
 	defer unlock()
+	defer annotate(&err, "start a turn of session %q", m.opts.Session)
 	if turn == nil {
 		turn = new(Turn)
 	}
@@ -599,12 +599,12 @@ func (m *FileSnapshotManager) relative(p string) (string, error) {
 func (m *FileSnapshotManager) OnTurnEnd(ctx context.Context, append AppendFunc) (*Result, error) {
 	unlock, err := m.lock(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("end a turn of session %q: %w", m.opts.Session, err)
+		return nil, fmt.Errorf("end a turn: %w", err)
 	}
 	defer unlock()
 	result, err := m.endTurn(ctx, m.turnOptions(), append == nil, nil)
 	if err != nil {
-		return nil, fmt.Errorf("end a turn of session %q: %w", m.opts.Session, err)
+		return nil, fmt.Errorf("end a turn: %w", err)
 	}
 	ctx = context.WithoutCancel(ctx) // it is recorded
 	if append == nil {
@@ -628,12 +628,12 @@ const maxOffers = 20
 func (m *FileSnapshotManager) EndTurn(ctx context.Context) (*Result, []*StepSnapshotData, error) {
 	unlock, err := m.lock(ctx)
 	if err != nil {
-		return nil, nil, fmt.Errorf("end a turn of session %q: %w", m.opts.Session, err)
+		return nil, nil, fmt.Errorf("end a turn: %w", err)
 	}
 	defer unlock()
 	result, err := m.endTurn(ctx, m.turnOptions(), false, nil)
 	if err != nil {
-		return nil, nil, fmt.Errorf("end a turn of session %q: %w", m.opts.Session, err)
+		return nil, nil, fmt.Errorf("end a turn: %w", err)
 	}
 	ctx = context.WithoutCancel(ctx) // it is recorded
 	var list []*StepSnapshotData
@@ -669,7 +669,7 @@ type SnapshotOptions struct {
 func (m *FileSnapshotManager) Snapshot(ctx context.Context, opts *SnapshotOptions) (*Result, error) {
 	unlock, err := m.lock(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("snapshot of session %q: %w", m.opts.Session, err)
+		return nil, fmt.Errorf("snapshot: %w", err)
 	}
 	defer unlock()
 	if opts == nil {

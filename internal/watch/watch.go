@@ -14,7 +14,7 @@ type Changes struct {
 	Touched bool
 	Named   bool                // the name came or went
 	Written bool                // a file that has, or had, the name was written, or its attributes were set
-	During  bool                // and only before Looked, which was called last: perhaps before somebody looked
+	During  bool                // Written, but only before the last Looked: perhaps before somebody looked at it
 	Whole   bool                // the directory and all that is below it
 	Names   map[string]*Changes // names in the directory that are touched, or lead to others; nil if Whole
 }
