@@ -388,23 +388,27 @@ func (s *soak) ack(l *lane, session string, a *soakAck) {
 	s.acks = append(s.acks, ack)
 }
 
-// quiesce waits until no restore is being done. An engine goes on with one whose
-// client was killed, or has yet to begin it: it is told to come to an end.
-func (s *soak) quiesce() {
+// still stops the engine, waits until no restore is being done in any directory, and has none begin
+// while f runs. An engine goes on with one whose client was killed, or has yet to begin it; another
+// session of the directory rolls one back that was cut off, and until it has, status says of neither
+// that it is cut off nor that it is not.
+func (s *soak) still(f func()) {
 	s.quiet("serve", "--stop")
 	locks, err := filepath.Glob(filepath.Join(s.store, "worktrees", "*", "turns.lock"))
 	if err != nil {
 		s.t.Error(err)
 	}
 	for _, name := range locks {
-		f, err := vfs.OS(filepath.Dir(name)).OpenFile(filepath.Base(name), os.O_RDWR, 0)
+		lock, err := vfs.OS(filepath.Dir(name)).OpenFile(filepath.Base(name), os.O_RDWR, 0)
 		if err == nil {
-			err = errors.Join(vfs.Lock(s.t.Context(), f, vfs.Exclusive), f.Close())
+			defer lock.Close()
+			err = vfs.Lock(s.t.Context(), lock, vfs.Shared)
 		}
 		if err != nil {
 			s.t.Error(err)
 		}
 	}
+	f()
 }
 
 // recover brings a restore to its end that was cut off, and takes it back: all
@@ -423,9 +427,12 @@ func (s *soak) recover(l *lane, session string, line *soakLine) {
 		}
 		return now.files().compare(line.Pre.files())
 	}
-	s.quiesce()
-	out, _ := snapctl("status", "--json")
-	cutOff := strings.Contains(out, `"restoreCutOff":true`)
+	cutOff, before := false, ""
+	s.still(func() {
+		out, _ := snapctl("status", "--json")
+		cutOff = strings.Contains(out, `"restoreCutOff":true`)
+		before = same()
+	})
 	how := "not begun, or recorded"
 	if cutOff {
 		how = []string{"--abort", "--continue", "snapshot"}[s.intN(3)]
@@ -443,7 +450,10 @@ func (s *soak) recover(l *lane, session string, line *soakLine) {
 		}
 	}
 	s.count("cut off and recovered: " + how)
-	if same() == "" {
+	if cutOff {
+		s.still(func() { before = same() })
+	}
+	if before == "" {
 		return
 	}
 	back := map[string]string{"restore": "undo", "undo": "redo", "redo": "undo"}[line.Begin]
