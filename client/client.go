@@ -26,6 +26,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strconv"
 	"sync"
@@ -145,6 +146,9 @@ func (c *Client) read() {
 
 // send sends a request.
 func (c *Client) send(verb, session string, args any) (*request, error) {
+	if err := checkText("", reflect.ValueOf(args)); err != nil {
+		return nil, err
+	}
 	fields := make(map[string]json.RawMessage)
 	b, err := json.Marshal(args)
 	if err == nil && string(b) != "null" { // which a nil pointer is, too

@@ -123,6 +123,28 @@ func TestNilArguments(t *testing.T) {
 	}
 }
 
+// TestNoText: what JSON has no bytes for is not sent as something else, but what people read.
+func TestNoText(t *testing.T) {
+	c := engine(t, func(q map[string]any) string { return response(q["id"], `"success":true`) })
+	const bad = "a\xff"
+	for _, test := range []struct {
+		args any
+		want string // in the error; "": it is sent
+	}{
+		{map[string]any{"x": json.RawMessage(`"a"`), "y": []byte(bad), "z": nil}, ""},
+		{&manager.Turn{Title: bad, Agent: bad, Model: bad}, ""},
+		{&manager.RestoreOptions{Target: "@", Paths: []string{"b", bad}}, `paths "a\xff"`},
+		{manager.RestoreOptions{Target: bad}, `target "a\xff"`},
+		{map[string][]string{"paths": {bad}}, `paths "a\xff"`},
+		{map[string]int{bad: 1}, `"a\xff"`},
+	} {
+		err := c.Call(t.Context(), "restore", test.args, nil)
+		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%+v: %v, want %q", test.args, err, test.want)
+		}
+	}
+}
+
 // TestCancel: a call whose context ends says what became of the request.
 func TestCancel(t *testing.T) {
 	for end, want := range map[string]error{

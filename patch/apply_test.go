@@ -108,6 +108,7 @@ func TestApply(t *testing.T) {
 		"edits, a count": {format: EditList, input: `[{"path":"a","old":"x","new":"y","expected_replacements":3}]`, before: map[string]string{"a": "x x"}, errs: []string{reasonCount}},
 		"edits, no new":  {format: EditList, input: `[{"path":"a","old":"x"}]`, bad: "without old or new"},
 		"edits, no JSON": {format: EditList, input: `[{`, bad: "edit list"},
+		"edits, no text": {format: EditList, input: `[{"path":"f","old":"a","new":"\ud800"}]`, bad: "input[0].new"},
 		"edits, no path": {format: EditList, input: `[{"old":"x","new":"y"}]`, bad: "without a path"},
 		"unknown format": {format: "magic", bad: "want search-replace"},
 

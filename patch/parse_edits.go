@@ -3,6 +3,8 @@ package patch
 import (
 	"bytes"
 	"encoding/json"
+
+	"github.com/boocode/filestore/internal/words"
 )
 
 // An edit is one of an edit list, under any of the names in use.
@@ -65,6 +67,9 @@ func parseEdits(input []byte, path string) (files []FilePatch, err error) {
 				err = json.Unmarshal(input, &common)
 			}
 		}
+	}
+	if err == nil {
+		err = words.CheckText("input", input)
 	}
 	if err != nil {
 		return nil, &ParseError{Reason: "edit list: " + err.Error()}

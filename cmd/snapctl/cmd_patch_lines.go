@@ -22,13 +22,21 @@ func answerLocate(line []byte) (any, error) {
 		ID json.RawMessage `json:"id"`
 		verbs.Locate
 	}
-	if err := json.Unmarshal(line, &q); err != nil {
+	if err := readLine(line, &q); err != nil {
 		return nil, err
 	}
 	return &struct {
 		ID json.RawMessage `json:"id,omitempty"`
 		*verbs.Located
 	}{q.ID, q.Answer()}, nil
+}
+
+// readLine reads a request.
+func readLine(line []byte, into any) error {
+	if err := json.Unmarshal(line, into); err != nil {
+		return err
+	}
+	return words.CheckText("request", line)
 }
 
 // patchLines answers requests from stdin, line by line.
@@ -93,7 +101,7 @@ type applyResponse struct {
 
 func answerApply(line []byte) (any, error) {
 	var q applyRequest
-	if err := json.Unmarshal(line, &q); err != nil {
+	if err := readLine(line, &q); err != nil {
 		return nil, err
 	}
 	answer := &applyResponse{ID: q.ID}

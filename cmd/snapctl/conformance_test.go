@@ -181,8 +181,8 @@ type asking func(ctx context.Context, m *manager.FileSnapshotManager, args []byt
 func ask[A any](fn func(context.Context, *manager.FileSnapshotManager, *A) (any, error)) asking {
 	return func(ctx context.Context, m *manager.FileSnapshotManager, args []byte) (any, error) {
 		a := new(A)
-		if err := json.Unmarshal(args, a); err != nil {
-			return nil, explain.Errorf(explain.BadRequest, "%v", err)
+		if err := verbs.DecodePart("arguments", args, a); err != nil {
+			return nil, err
 		}
 		return fn(ctx, m, a)
 	}
@@ -463,6 +463,7 @@ var conforms = []conform{
 	{verb: "tool_end", args: `{"tool":1}`, code: "bad_request"},
 	{verb: "told", args: `{"snapshotSeq":99,"entryId":"x"}`, code: "unknown"},
 	{verb: "claim", args: `{"paths":["a"]}`, code: "no_turn"},
+	{verb: "claim", args: `{"paths":["a","\ud800"]}`, code: "bad_request"},
 	{verb: "note_read", args: `{"path":"a"}`},
 	{verb: "note_read", args: `{"path":"../a"}`, code: "outside"},
 	{verb: "note_read", args: `{"path":"a\u0000b"}`, code: "bad_request"},
@@ -515,6 +516,7 @@ var conforms = []conform{
 	{verb: "restore_preview", args: `{"target":"x"}`, cli: "-n x", code: "unknown"},
 	{verb: "restore", args: `{"target":"@~1"}`, cli: "@~1", after: "a=one", has: []string{"a", "b"}},
 	{verb: "restore", args: `{"target":"start","paths":["a"]}`, cli: "start a", after: "a=one b=new"},
+	{verb: "restore", args: `{"target":"@~1","paths":["` + "\xff" + `"]}`, code: "bad_request"},
 	{verb: "restore", args: `{"target":"@~1","onDirty":"ABORT"}`, cli: "@~1 --on-dirty ABORT", code: "bad_request"},
 	{verb: "restore", args: `{"target":"@~1","onDirty":"abort"}`, cli: "@~1 --on-dirty abort",
 		before: afterEdited, exit: exitRefused, after: "a=mine b=new"},

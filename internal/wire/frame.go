@@ -41,6 +41,16 @@ type Response struct {
 	Code    string          `json:"code,omitempty"` // of the error
 }
 
+// IsForPeople reports whether an argument of this name is a text that people read. A runtime may
+// have cut it in the middle of a character, and what it asks for is done all the same.
+func IsForPeople(name string) bool {
+	switch name {
+	case "title", "agent", "model", "summary", "label":
+		return true
+	}
+	return false
+}
+
 // A LineReader reads lines that end with LF, and passes over those that are too
 // long without keeping them.
 type LineReader struct {

@@ -11,6 +11,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode/utf8"
+
+	"github.com/boocode/filestore/internal/words"
 )
 
 // What the events of all agents are to us: the names are those of Claude Code, where it
@@ -237,7 +240,10 @@ func (a *Agent) wrote(e *told) []string {
 	case slices.Contains(a.patches, e.Tool):
 		list = patched(in.Command)
 	}
-	list = slices.DeleteFunc(list, func(p string) bool { return p == "" || strings.ContainsRune(p, 0) })
+	isCut := words.CheckText("", e.Input) != nil // and U+FFFD stands for what is not known
+	list = slices.DeleteFunc(list, func(p string) bool {
+		return p == "" || strings.ContainsRune(p, 0) || isCut && strings.ContainsRune(p, utf8.RuneError)
+	})
 	for i, p := range list {
 		if !filepath.IsAbs(p) && e.CWD != "" { // as Gemini's may be
 			list[i] = filepath.Join(e.CWD, p)

@@ -192,6 +192,7 @@ func TestOfSchema(t *testing.T) {
 		{"snapshot_create", `{"partial":null}`, `partial: null has type "null", want "boolean"`},
 		{"snapshot_create", `{"label":"` + strings.Repeat("é", maxLabel+1) + `"}`,
 			"label: 201 characters, want at most 200"},
+		{"whereis", `{"path":"\udc00"}`, `arguments.path: it has a byte that is not UTF-8, or an escape that is half of a character`},
 		{"whereis", `{}`, `arguments: missing: ["path"]`},
 		{"snapshot_diff", `{"paths":["a",3]}`, `paths[1]: 3 has type "integer", want "string"`},
 		{"patch_apply", `{"expected":{"a":1}}`, `expected.a: 1 has type "integer", want "string"`},

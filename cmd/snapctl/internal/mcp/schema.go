@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/boocode/filestore/internal/words"
 )
 
 // choices are the values that arguments of these names may have.
@@ -163,6 +165,9 @@ func readArguments(s *schema, text json.RawMessage, p any) error {
 	var v any
 	if err := json.Unmarshal(text, &v); err != nil {
 		return fmt.Errorf("arguments: %w", err)
+	}
+	if err := words.CheckText("arguments", text); err != nil {
+		return err
 	}
 	if err := s.check("arguments", v); err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/boocode/filestore/cmd/snapctl/internal/verbs"
 	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/explain"
@@ -67,8 +68,8 @@ func (s *Server) review(r *http.Request) (answer any, err error) {
 		return nil, err
 	}
 	var q reviewing
-	if err := json.Unmarshal(body, &q); err != nil {
-		return nil, explain.Errorf(explain.BadRequest, "body: %v", err)
+	if err := verbs.DecodePart("body", body, &q); err != nil {
+		return nil, err
 	}
 	isBad := func(id string) bool { return id == "" || len(id) > maxReviewedID }
 	if len(q.IDs) == 0 || slices.ContainsFunc(q.IDs, isBad) {

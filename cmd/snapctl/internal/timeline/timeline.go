@@ -429,10 +429,7 @@ type ofSession struct {
 func (s *Server) write(r *http.Request, q *ofSession) (*manager.FileSnapshotManager, error) {
 	body, err := readBody(r)
 	if err == nil {
-		err = json.Unmarshal(body, q)
-		if err != nil {
-			err = explain.Errorf(explain.BadRequest, "body: %v", err)
-		}
+		err = verbs.DecodePart("body", body, q)
 	}
 	if err == nil {
 		err = s.serves(q.CWD)

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/boocode/filestore/internal/explain"
+	"github.com/boocode/filestore/internal/wire"
+	"github.com/boocode/filestore/internal/words"
 )
 
 // Decode reads a request from JSON: an object with the fields of into, a pointer to a
@@ -30,6 +32,9 @@ func decode(what string, request []byte, into any, known []reflect.Type) error {
 	}
 	if err == nil {
 		err = checkFields(fields, reflect.TypeOf(into).Elem(), known, "")
+	}
+	if err == nil {
+		err = checkTexts(fields, reflect.TypeOf(into).Elem())
 	}
 	if err == nil && known != nil {
 		err = checkThere(fields, reflect.TypeOf(into).Elem())
@@ -85,6 +90,18 @@ func checkFields(fields map[string]json.RawMessage, of reflect.Type, known []ref
 		}
 		if !ok && known != nil {
 			return fmt.Errorf("unknown field %.100q", prefix+name)
+		}
+	}
+	return nil
+}
+
+// checkTexts checks that texts of an object are what package json reads of them.
+func checkTexts(fields map[string]json.RawMessage, of reflect.Type) error {
+	for name := range jsonFields(of) {
+		if value, ok := fields[name]; ok && !wire.IsForPeople(name) {
+			if err := words.CheckText(name, value); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -73,12 +73,20 @@ func TestBind(t *testing.T) {
 	}
 	for verb, bad := range map[string]string{
 		"restore": `{"onDirty":"ABORT"}`, "undo": `{"onDirty":7}`, "navigate_tree": `{"onDirty":"keep"}`,
+		"get_file_diff": `{"path":"a","from":"\ud83d"}`, "apply_patch": `{"expected":{"\udc00":"00"}}`, "find": `{"text":"\xff"}`,
 		"told": `{"EntryID":"a"}`, "get_snapshots": `{"limit":"5"}`, "get_coverage": `{"reasons":["tired"]}`, "claim": `{"paths":"a"}`,
 	} {
 		if _, err := Named(verb).Bind([]byte(bad)); explain.Of(err) != explain.BadRequest {
 			t.Errorf("%s %s: %v", verb, bad, err)
 		}
 	}
+}
+
+// TestHalfCharacter: what a turn is for may have been cut in the middle of a character.
+func TestHalfCharacter(t *testing.T) {
+	w := newWorld(t)
+	w.must("turn_start", `,"title":"a\ud83d"`)
+	w.must("turn_end", "")
 }
 
 // A world is a directory, and what answers requests about it.
