@@ -33,7 +33,7 @@ type Tally struct {
 	problems []trees.Problem
 }
 
-// A tallied is an object. None is above [store.MaxObject], which has room in 32
+// A tallied is an object. None is above [pack.MaxObject], which has room in 32
 // bits.
 type tallied struct {
 	stored, size uint32

@@ -128,6 +128,10 @@ func FuzzRecordHeader(f *testing.F) {
 	h := pack.Header{Kind: uint8(object.Blob), Codec: pack.CodecZstd, Raw: 200, Stored: 100,
 		ID: object.Hash(object.Blob, small), Crc: 7}
 	addSeeds(f, h.Append(nil))
+	for raw := range uint32(3) {
+		h.Raw = pack.MaxObject - 1 + raw
+		f.Add(h.Append(nil))
+	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, b := range [][]byte{b, withSum(b, 52)} {
 			h, err := pack.ParseHeader(b)

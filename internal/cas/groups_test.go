@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -542,4 +543,45 @@ func TestGroupsBesideFaults(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestGroupWindow reads the first member of a group whose frame says that 512 MiB are needed to
+// decode it. So much is not made room for.
+func TestGroupWindow(t *testing.T) {
+	first, rest := make([]byte, 1000), make([]byte, pack.MaxGroup-1000)
+	members := []pack.Member{
+		{Kind: uint8(object.Blob), Raw: uint32(len(first)), ID: object.Hash(object.Blob, first)},
+		{Kind: uint8(object.Blob), Raw: uint32(len(rest)), ID: object.Hash(object.Blob, rest)}}
+	for exponent, fits := range map[byte]bool{20 - 10: true, 23 - 10: true, 24 - 10: false, 29 - 10: false} {
+		h, payload := pack.EncodeGroup(members, slices.Concat(first, rest), frameOfZeros(exponent<<3), nil)
+		disk := vfstest.NewMem()
+		addRecord(t, disk, append(h.Append(nil), payload...))
+		s := openDamaged(t, disk)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		b, err := s.Get(t.Context(), object.Blob, members[0].ID)
+		runtime.ReadMemStats(&after)
+		if n := after.TotalAlloc - before.TotalAlloc; n > 32<<20 {
+			t.Errorf("window 2^%d: Get allocated %d bytes", exponent+10, n)
+		}
+		if fits != (err == nil && bytes.Equal(b, first)) || !fits && !errors.Is(err, store.ErrCorrupt) {
+			t.Errorf("window 2^%d: %d bytes, %v", exponent+10, len(b), err)
+		}
+	}
+}
+
+// frameOfZeros encodes zeros, in a frame that has a descriptor of its window.
+type frameOfZeros byte
+
+func (window frameOfZeros) EncodeAll(src, dst []byte) []byte {
+	dst = append(dst, 0x28, 0xb5, 0x2f, 0xfd, 0, byte(window))
+	for ; len(src) > 0; src = src[min(len(src), 128<<10):] {
+		n := min(len(src), 128<<10)
+		block := uint32(n)<<3 | 1<<1 // the same byte n times
+		if n == len(src) {
+			block |= 1 // the last
+		}
+		dst = append(dst, byte(block), byte(block>>8), byte(block>>16), 0)
+	}
+	return dst
 }

@@ -305,7 +305,7 @@ func addRecord(t *testing.T, disk *vfstest.Mem, crafted []byte) {
 	}
 }
 
-// What a header says bounds what a payload may unpack to.
+// What a header says bounds what a payload may unpack to, and that is bounded, too.
 func TestBomb(t *testing.T) {
 	const bombSize = 256 << 20
 	e, err := zstd.NewWriter(nil)
@@ -316,7 +316,7 @@ func TestBomb(t *testing.T) {
 	bomb := e.EncodeAll(zeros, nil)
 	id := object.Hash(object.Blob, zeros)
 	zeros = nil
-	for _, raw := range []uint32{uint32(len(bomb)), 1 << 20} {
+	for _, raw := range []uint32{uint32(len(bomb)), 1 << 20, bombSize} {
 		h := pack.Header{Kind: uint8(object.Blob), Codec: pack.CodecZstd, Raw: raw, Stored: uint32(len(bomb)), ID: id,
 			Crc: layout.Checksum(bomb)}
 		disk := vfstest.NewMem()
@@ -326,8 +326,8 @@ func TestBomb(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		_, err = s.Get(t.Context(), object.Blob, id)
 		runtime.ReadMemStats(&after)
-		if !errors.Is(err, store.ErrCorrupt) {
-			t.Errorf("Get of a bomb: %v, want ErrCorrupt", err)
+		if !errors.Is(err, store.ErrCorrupt) && !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("Get of a bomb: %v, want ErrCorrupt or ErrNotFound", err)
 		}
 		if n := after.TotalAlloc - before.TotalAlloc; n > bombSize/8 {
 			t.Errorf("Get of a bomb allocated %d bytes", n)
@@ -335,7 +335,80 @@ func TestBomb(t *testing.T) {
 		if found := damageOf(t, s); len(found) != 1 {
 			t.Errorf("Check found %v, want the bomb", found)
 		}
+		runtime.ReadMemStats(&after)
+		if n := after.TotalAlloc - before.TotalAlloc; n > bombSize/8 {
+			t.Errorf("Get and Check of a bomb allocated %d bytes", n)
+		}
 		checkBlob(t, s, object.Hash(object.Blob, small))
+	}
+}
+
+// The header of a record takes lengths up to the limit of its kind, and none above.
+func TestRecordLimits(t *testing.T) {
+	table := store.ID{1}
+	for _, c := range []struct {
+		kind   uint8
+		id     store.ID
+		stored uint32
+		limit  uint32
+	}{
+		{uint8(object.Blob), store.ID{}, 10, pack.MaxObject},
+		{pack.RecChunked, store.ID{}, 10, pack.MaxObject},
+		{uint8(object.Tree), store.ID{}, 10, pack.MaxObject},
+		{uint8(object.Coverage), store.ID{}, 10, pack.MaxObject},
+		{pack.RecGroup, table, 50, pack.MaxGroup},
+	} {
+		for _, more := range []uint32{0, 1, math.MaxUint32 - c.limit} {
+			h := pack.Header{Kind: c.kind, Codec: pack.CodecZstd, Raw: c.limit + more, Stored: c.stored, ID: c.id}
+			if _, err := pack.ParseHeader(h.Append(nil)); (err == nil) != (more == 0) {
+				t.Errorf("kind %d, %d bytes above the limit: %v", c.kind, more, err)
+			}
+		}
+	}
+}
+
+// What was stored as a whole, as edits were once, is read; what is now is in chunks.
+func TestLargePut(t *testing.T) {
+	disk := vfstest.NewMem()
+	data := random(3<<20, 5)
+	id := object.Hash(object.Blob, data)
+	addRecord(t, disk, rawRecord(uint8(object.Blob), data))
+	checkBlob(t, openDamaged(t, disk), id)
+
+	s := openDamaged(t, disk)
+	data = random(3<<20, 6)
+	w, err := s.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	put, err := w.Put(object.Blob, data)
+	if err := errors.Join(err, w.Close()); err != nil || put != object.Hash(object.Blob, data) {
+		t.Fatalf("Put returns %s, %v", put.Short(), err)
+	}
+	checkBlob(t, s, put)
+	if o, err := s.Stored(object.Blob, put); err != nil || len(o.Chunks) < 3 {
+		t.Errorf("Stored: %d chunks, %v", len(o.Chunks), err)
+	}
+}
+
+// A chunk of a list is as long as some version has made one, and no longer.
+func TestChunkLimit(t *testing.T) {
+	for n, whole := range map[int]bool{maxChunk: true, maxChunk + 1: false} {
+		chunk := random(n, 7)
+		both := slices.Concat(chunk, small)
+		list := appendChunkRef(appendChunkRef(nil, object.Hash(object.Blob, chunk), n), object.Hash(object.Blob, small),
+			len(small))
+		h := pack.Header{Kind: pack.RecChunked, Raw: uint32(len(list)), ID: object.Hash(object.Blob, both)}
+		disk := vfstest.NewMem()
+		addRecord(t, disk, slices.Concat(rawRecord(uint8(object.Blob), chunk), encodeRecord(h, list)))
+		s := openDamaged(t, disk)
+		if b, err := s.Get(t.Context(), object.Blob, h.ID); errors.Is(err, store.ErrCorrupt) == whole ||
+			whole && !bytes.Equal(b, both) {
+			t.Errorf("a chunk of %d bytes: %d bytes, %v", n, len(b), err)
+		}
+		if found := damageOf(t, s); len(found) == 0 != whole {
+			t.Errorf("a chunk of %d bytes: Check found %v", n, found)
+		}
 	}
 }
 

@@ -437,6 +437,9 @@ func corrupt(loc pack.Location, format string, args ...any) *object.CorruptError
 // length (docs/reference/format.md §3.5).
 const chunkRefSize = 36
 
+// maxChunk is what a chunk has at most, by any version.
+const maxChunk = 2 << 20
+
 func appendChunkRef(b []byte, id store.ID, n int) []byte {
 	return layout.Le.AppendUint32(append(b, id[:]...), uint32(n))
 }
@@ -458,6 +461,9 @@ func joinChunks(
 			return err
 		}
 		chunk, n := store.ID(ref[:32]), layout.Le.Uint32(ref[32:])
+		if n > maxChunk {
+			return corrupt(loc, "names a chunk of %d bytes: the limit is %d", n, maxChunk)
+		}
 		data, err := read(chunk)
 		if err != nil {
 			return err

@@ -2,6 +2,7 @@ package cas
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -153,6 +154,10 @@ func (w *Writer) Put(kind object.Kind, data []byte) (store.ID, error) {
 // PutFrom is Put of one of several goroutines, which have numbers from 0 on: what each puts is alike,
 // files of one directory, and comes into one group, once there is enough for groups of several.
 func (w *Writer) PutFrom(lane int, kind object.Kind, data []byte) (store.ID, error) {
+	if kind == object.Blob && len(data) >= pack.MinChunked {
+		id, _, err := w.PutReader(bytes.NewReader(data))
+		return id, err
+	}
 	id := object.Hash(kind, data)
 	return id, w.put(uint8(kind), id, data, lane)
 }
@@ -311,7 +316,8 @@ func (c *chunkPuts) start(w *Writer, chunk []byte) bool {
 	p := &chunkPut{n: len(chunk)}
 	c.all = append(c.all, p)
 	c.wg.Go(func() {
-		p.id, p.err = w.Put(object.Blob, *buf)
+		p.id = object.Hash(object.Blob, *buf)
+		p.err = w.put(uint8(object.Blob), p.id, *buf, 0)
 		if p.err != nil {
 			c.failed.Store(true)
 		}

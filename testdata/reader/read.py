@@ -70,13 +70,13 @@ def unzstd(payload, raw):
     """Decodes a frame, to one byte more than it should have at most (§3.2)."""
     if zstandard:
         try:
-            return zstandard.ZstdDecompressor().stream_reader(payload, read_across_frames=True).read(raw + 1)
+            return zstandard.ZstdDecompressor(max_window_size=8 << 20).stream_reader(payload, read_across_frames=True).read(raw + 1)
         except zstandard.ZstdError as e:
             raise Damage(e)
     with tempfile.TemporaryFile() as f:
         f.write(payload)
         f.seek(0)
-        with subprocess.Popen(["zstd", "-dcq"], stdin=f, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as p:
+        with subprocess.Popen(["zstd", "-dcq", "--memory=8MB"], stdin=f, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as p:
             b = p.stdout.read(raw + 1)
             p.stdout.close()
     need(p.returncode == 0 or len(b) > raw, "zstd cannot decode it")
@@ -277,7 +277,7 @@ class Store:
         if at < 64 or b[at:at + 4] != b"BREC" or len(b) - at < 56:
             return None
         _, kind, codec, flags, raw, stored, id, crc, own = struct.unpack_from("<4sBBHII32sII", b, at)
-        if crc32c(b[at:at + 52]) != own or flags or raw > 1 << 30:
+        if crc32c(b[at:at + 52]) != own or flags or raw > 1 << 27:
             return None
         return kind, codec, raw, stored, id, crc
 
@@ -390,7 +390,7 @@ class Store:
         chunks = list(struct.iter_unpack("<32sI", b))
         whole = []
         for (id, c), (_, size) in zip(self.fetch(BLOB, [id for id, _ in chunks], with_crc, plain=True), chunks):
-            need(c is not None and len(c) == size, "%s@%d: chunk %s" % (p.pack, p.at, id.hex()))
+            need(c is not None and len(c) == size <= 2 << 20, "%s@%d: chunk %s" % (p.pack, p.at, id.hex()))
             whole.append(c)
         return b"".join(whole)
 

@@ -76,6 +76,7 @@ var Decoder = sync.OnceValue(func() *zstd.Decoder {
 		zstd.WithDecoderConcurrency(0),
 		zstd.WithDecoderLowmem(true),
 		zstd.WithDecoderMaxMemory(MaxObject),
+		zstd.WithDecoderMaxWindow(maxWindow),
 		// The buffer handed in has the recorded length and decodeSlack: a frame
 		// that unpacks to more is an error, not an allocation.
 		zstd.WithDecodeAllCapLimit(true))
@@ -84,6 +85,9 @@ var Decoder = sync.OnceValue(func() *zstd.Decoder {
 	}
 	return d
 })
+
+// maxWindow is the window that a frame may have. Ours have that of a chunk.
+const maxWindow = 8 << 20
 
 // decodeSlack is how much longer a buffer is than what is decoded into it: so the decoder can copy
 // 16 bytes at a time up to the end. 1.2 GiB of Linux in groups of 256 KiB take 0.63 s instead of 0.76,
@@ -145,7 +149,7 @@ var startDecoders = sync.Pool{New: func() any {
 	d, err := zstd.NewReader(nil,
 		zstd.WithDecoderConcurrency(1), // without goroutines, of which a pool could not get rid
 		zstd.WithDecoderLowmem(true),
-		zstd.WithDecoderMaxMemory(MaxObject))
+		zstd.WithDecoderMaxWindow(maxWindow)) // for which it makes room, whatever is in the frame
 	if err != nil {
 		panic("store: internal error: zstd decoder: " + err.Error())
 	}

@@ -181,8 +181,8 @@ func (p *Pack) Scan(from, end int64, fn func(Entry)) (damage []*object.CorruptEr
 		if err != nil {
 			return damage, err
 		}
-		h, err := ParseHeader(b)
-		if err == nil && off+h.Size() <= end {
+		h, bad := ParseHeader(b)
+		if bad == nil && off+h.Size() <= end {
 			if err := p.scanRecord(r, &h, off, fn); err != nil {
 				damaged, ok := errors.AsType[*object.CorruptError](err)
 				if !ok {
@@ -193,7 +193,7 @@ func (p *Pack) Scan(from, end int64, fn func(Entry)) (damage []*object.CorruptEr
 			off += h.Size()
 			continue
 		}
-		bad := off
+		start := off
 		for off++; off < end; off++ {
 			b, err := r.at(off, HeaderSize)
 			if err != nil {
@@ -203,8 +203,11 @@ func (p *Pack) Scan(from, end int64, fn func(Entry)) (damage []*object.CorruptEr
 				break
 			}
 		}
-		damage = append(damage, &object.CorruptError{Path: p.Name(), Off: bad,
-			Err: fmt.Errorf("%d bytes are not a record", off-bad)})
+		why := fmt.Errorf("%d bytes are not a record", off-start)
+		if bad == errTooLong {
+			why = fmt.Errorf("%w: %w", why, bad)
+		}
+		damage = append(damage, &object.CorruptError{Path: p.Name(), Off: start, Err: why})
 	}
 	return damage, nil
 }

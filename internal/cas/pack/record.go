@@ -2,6 +2,7 @@ package pack
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/store"
@@ -25,10 +26,10 @@ const (
 	RecordMagic = 0x43455242 // "BREC"
 	HeaderSize  = 56
 
-	// MaxObject bounds an object in one record: a damaged length must not
-	// make a reader allocate without limit. Blobs are cut into chunks far
-	// below it.
-	MaxObject = 1 << 30
+	// MaxObject bounds what is in one record, so that one of 12 kB that says otherwise costs no
+	// more. Blobs are cut into chunks far below it; earlier versions did not cut what an edit
+	// or a merge had made, files of up to 100 MiB.
+	MaxObject = 128 << 20
 )
 
 // A Header precedes each object in a pack (§3.2).
@@ -52,7 +53,10 @@ func (h *Header) Append(b []byte) []byte {
 	return layout.Le.AppendUint32(b, layout.Checksum(b[start:]))
 }
 
-var ErrRecord = errors.New("bad record header")
+var (
+	ErrRecord  = errors.New("bad record header")
+	errTooLong = fmt.Errorf("%w: the limit of an object in one record is %d bytes", ErrRecord, MaxObject)
+)
 
 func ParseHeader(b []byte) (Header, error) {
 	if len(b) < HeaderSize || layout.Le.Uint32(b) != RecordMagic ||
@@ -67,8 +71,11 @@ func ParseHeader(b []byte) (Header, error) {
 		ID:     store.ID(b[16:48]),
 		Crc:    layout.Le.Uint32(b[48:]),
 	}
-	if h.Kind == RecGroup && !h.isGroup() || h.Raw > MaxObject || h.Kind != RecGroup && h.Stored > h.Raw {
+	if h.Kind == RecGroup && !h.isGroup() || h.Kind != RecGroup && h.Stored > h.Raw {
 		return Header{}, ErrRecord // raw is chosen where it is smaller
+	}
+	if h.Raw > MaxObject {
+		return Header{}, errTooLong
 	}
 	return h, nil
 }
