@@ -2,6 +2,7 @@ package trees
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -120,5 +121,35 @@ func TestDiffCost(t *testing.T) {
 	}
 	if n != 2 || g.n > 30 {
 		t.Errorf("%d changes found by reading %d pages; want 2 and at most 30", n, g.n)
+	}
+}
+
+// TestDiffStops: who walks a tree in which a few pages are 2^40 files, and knows them all, can be stopped.
+func TestDiffStops(t *testing.T) {
+	o := NewOverlay(nil)
+	empty := put(t, o, nil)
+	root := put(t, o, entries(1))
+	for range 40 {
+		dir := tree.Entry{Mode: tree.ModeDir | 0o755, ID: root}
+		a, b := dir, dir
+		a.Name, b.Name = "a", "b"
+		root = put(t, o, []tree.Entry{a, b})
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	stopped, n := errors.New("stopped"), 0
+	for _, err := range Diff(ctx, NewPages(o), empty, root) {
+		if n++; n == 1000 {
+			cancel(stopped)
+		}
+		if err != nil && !errors.Is(err, stopped) {
+			t.Fatal(err)
+		}
+		if n > 1100 {
+			t.Fatal("it goes on")
+		}
+	}
+	if n <= 1000 {
+		t.Errorf("it ends after %d changes", n)
 	}
 }

@@ -305,6 +305,10 @@ func CoverageReader(g Getter) PageReader {
 
 // Page reads one page. above is the item that led to it, nil for a root.
 func (r PageReader) Page(ctx context.Context, id store.ID, above *Item, levelAbove int) (int, []Item, error) {
+	// Few pages may be a tree of 2^40 files, and all of them known: whoever walks it can be stopped.
+	if ctx.Err() != nil {
+		return 0, nil, context.Cause(ctx)
+	}
 	key := pageKey{id, above == nil}
 	pg, known := r.known.get(key)
 	var err error
