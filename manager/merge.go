@@ -434,7 +434,7 @@ func (m *FileSnapshotManager) text(ctx context.Context, root *livedir.Root, p st
 		}
 	}
 	var b bytes.Buffer
-	_, err := m.store.CopyBlob(ctx, &b, e.ID)
+	_, err := trees.CopyFile(ctx, m.store, &b, e)
 	return b.Bytes(), err
 }
 

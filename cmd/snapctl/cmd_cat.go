@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/store"
 )
 
@@ -47,11 +48,11 @@ func (a *app) cat(cmd *cobra.Command, p *place, args []string, raw bool) error {
 	}
 	ctx := cmd.Context()
 	if raw || !isTerminal(a.stdout) {
-		_, err = p.store.CopyBlob(ctx, a.out, e.ID)
+		_, err = trees.CopyFile(ctx, p.store, a.out, &e)
 		return err
 	}
 	out := &visibleWriter{w: a.out}
-	if _, err := p.store.CopyBlob(ctx, out, e.ID); err != nil {
+	if _, err := trees.CopyFile(ctx, p.store, out, &e); err != nil {
 		return err
 	}
 	return out.end()

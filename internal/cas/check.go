@@ -549,9 +549,15 @@ func (s *Store) checkObject(ctx context.Context, r *recordReader, e pack.Entry) 
 		if len(ref) < chunkRefSize {
 			break
 		}
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
 		if there, err := s.Has(store.ID(ref[:32])); err != nil {
 			return err
-		} else if remote, err := s.Promiser(store.ID(ref[:32])); !there && (remote != "" || err != nil) {
+		} else if there {
+			continue
+		}
+		if remote, err := s.Promiser(store.ID(ref[:32])); remote != "" || err != nil {
 			return err
 		}
 	}

@@ -412,6 +412,27 @@ func TestChunkLimit(t *testing.T) {
 	}
 }
 
+// A list that has the same chunk a million times is a terabyte in some kilobytes. Who wants it in memory
+// is refused.
+func TestChunkBomb(t *testing.T) {
+	chunk := make([]byte, 1<<20)
+	list := bytes.Repeat(appendChunkRef(nil, object.Hash(object.Blob, chunk), len(chunk)), 1<<20)
+	packed := pack.EncoderOf(uint8(object.Blob)).EncodeAll(list, nil)
+	h := pack.Header{Kind: pack.RecChunked, Codec: pack.CodecZstd, Raw: uint32(len(list)), ID: store.ID{1}}
+	disk := vfstest.NewMem()
+	addRecord(t, disk, slices.Concat(rawRecord(uint8(object.Blob), chunk), encodeRecord(h, packed)))
+	s := openDamaged(t, disk)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if b, err := s.Get(t.Context(), object.Blob, h.ID); err == nil || errors.Is(err, store.ErrCorrupt) {
+		t.Errorf("Get: %d bytes, %v", len(b), err)
+	}
+	runtime.ReadMemStats(&after)
+	if n := after.TotalAlloc - before.TotalAlloc; n > uint64(2*len(list)) {
+		t.Errorf("Get allocated %d bytes", n)
+	}
+}
+
 // A payload that unpacks to a few bytes more, or less, than its header says is damage, too.
 func TestWrongLength(t *testing.T) {
 	text := bytes.Repeat([]byte("some text. "), 1000)

@@ -298,7 +298,7 @@ func (s *Store) rescan(x *pack.Index, cause error) error {
 
 // Get returns the content of an object, verified against its ID. The slice
 // is the caller's to keep and change. A large blob is better read by
-// [Store.CopyBlob].
+// [Store.CopyBlob], and one of more than 128 MiB by nothing else.
 //
 // The error matches [ErrNotFound] if there is no such object, and is a
 // [*object.CorruptError] if its bytes are no longer what was stored.
@@ -327,6 +327,10 @@ func (s *Store) get(ctx context.Context, kind object.Kind, id store.ID) ([]byte,
 			data = slices.Clone(data) // the group is for others, too
 		}
 	case h.Kind == pack.RecChunked && kind == object.Blob:
+		if n := chunksSize(data); n > pack.MaxObject {
+			err = fmt.Errorf("content of %d bytes, more than %d, is read in pieces only", n, pack.MaxObject)
+			break
+		}
 		var b appendWriter
 		if err = s.copyChunks(ctx, &b, id, data, loc); err == nil {
 			data = b
@@ -444,6 +448,14 @@ func appendChunkRef(b []byte, id store.ID, n int) []byte {
 	return layout.Le.AppendUint32(append(b, id[:]...), uint32(n))
 }
 
+// chunksSize returns how long the content is of which this is the chunk list.
+func chunksSize(list []byte) (n int64) {
+	for ; len(list) >= chunkRefSize; list = list[chunkRefSize:] {
+		n += int64(layout.Le.Uint32(list[32:]))
+	}
+	return n
+}
+
 // joinChunks writes the chunks of the list at loc to w, as read returns them, and checks
 // the whole against its ID.
 func joinChunks(
@@ -504,9 +516,18 @@ func (s *Store) copyChunks(ctx context.Context, w io.Writer, id store.ID, list [
 	})
 }
 
-// fetchChunks fetches the chunks of a list that are promised, before any of them is read.
+// fetchChunks fetches the chunks of a list that are promised, before any of them is read. A list may
+// have millions, which are not in memory at once.
 func (s *Store) fetchChunks(ctx context.Context, list []byte) error {
-	return s.fetchAbsent(ctx, Chunks(list))
+	for part := range slices.Chunk(list, chunkRefSize<<14) {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		if err := s.fetchAbsent(ctx, Chunks(part)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 type appendWriter []byte

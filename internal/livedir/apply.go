@@ -453,7 +453,7 @@ func (a *applier) write(ctx context.Context, root *Root, i int, beside bool) (pr
 		return prepared{}, err
 	}
 	a.touched[i] = true
-	_, err = a.g.CopyBlob(ctx, w, it.New.ID)
+	_, err = trees.CopyFile(ctx, a.g, w, it.New)
 	if err == nil && name != "" && it.Now != nil && it.Now.Mode.Kind() == tree.ModeFile {
 		err = inherit(dir, name, w, &ready)
 	}

@@ -373,10 +373,7 @@ func WriteEntry(ctx context.Context, g BlobGetter, dir vfs.Dir, e *tree.Entry) (
 	if err != nil {
 		return 0, err
 	}
-	n, err := g.CopyBlob(ctx, f, e.ID)
-	if err == nil && n != e.Size {
-		err = fmt.Errorf("blob %s has %d bytes, not %d: %w", e.ID.Short(), n, e.Size, store.ErrCorrupt)
-	}
+	n, err := CopyFile(ctx, g, f, e)
 	if err == nil {
 		err = f.Chmod(uint16(e.Mode & 0o777))
 	}
@@ -390,4 +387,31 @@ func WriteEntry(ctx context.Context, g BlobGetter, dir vfs.Dir, e *tree.Entry) (
 		return 0, err
 	}
 	return n, nil
+}
+
+// CopyFile writes the content of a file to w and returns its length. If that is not what the entry
+// says, the error matches [store.ErrCorrupt], and no more than the entry says was written.
+func CopyFile(ctx context.Context, g BlobGetter, w io.Writer, e *tree.Entry) (int64, error) {
+	n, err := g.CopyBlob(ctx, &sizedWriter{Writer: w, e: e}, e.ID)
+	if err == nil && n != e.Size {
+		err = fmt.Errorf("blob %s has %d bytes, not %d: %w", e.ID.Short(), n, e.Size, store.ErrCorrupt)
+	}
+	return n, err
+}
+
+// A sizedWriter takes no more than an entry says that there is: a list of a few kilobytes may have
+// the same chunk a million times.
+type sizedWriter struct {
+	io.Writer
+	e *tree.Entry
+	n int64
+}
+
+func (w *sizedWriter) Write(b []byte) (int, error) {
+	if int64(len(b)) > w.e.Size-w.n {
+		return 0, fmt.Errorf("blob %s has more than %d bytes: %w", w.e.ID.Short(), w.e.Size, store.ErrCorrupt)
+	}
+	n, err := w.Writer.Write(b)
+	w.n += int64(n)
+	return n, err
 }

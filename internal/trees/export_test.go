@@ -1,6 +1,7 @@
 package trees
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/store"
+	"github.com/boocode/filestore/tree"
 )
 
 // A failing store stops to give contents after some.
@@ -98,4 +100,28 @@ func openFiles(t *testing.T) int {
 		t.Fatal(err)
 	}
 	return len(names)
+}
+
+// endless is a store in which each content has no end.
+type endless struct{ BlobGetter }
+
+func (endless) CopyBlob(_ context.Context, w io.Writer, _ store.ID) (int64, error) {
+	for range 1 << 20 {
+		if n, err := w.Write(make([]byte, 7)); err != nil {
+			return int64(n), err
+		}
+	}
+	return 7 << 20, nil
+}
+
+// TestCopyFileStops: of a content that is longer than its entry says, no more is written.
+func TestCopyFileStops(t *testing.T) {
+	for _, size := range []int64{0, 1, 7, 20, 7<<20 - 1, 7 << 20, 7<<20 + 1} {
+		var b bytes.Buffer
+		n, err := CopyFile(t.Context(), endless{}, &b, &tree.Entry{Size: size})
+		if whole := size == 7<<20; whole != (err == nil && n == size) || !whole && !errors.Is(err, store.ErrCorrupt) ||
+			int64(b.Len()) > size {
+			t.Errorf("of a file of %d bytes %d are written, %d, %v", size, b.Len(), n, err)
+		}
+	}
 }
