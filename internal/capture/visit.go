@@ -49,7 +49,7 @@ func (j *dirJob) visitOnce(w *worker, s *slot) bool {
 		s.kind = w.st.Kind
 	}
 	switch {
-	case trees.IsVCS(s.name, s.kind == vfs.Directory):
+	case trees.IsVCS(s.name, s.kind == vfs.Directory), trees.SpellsVCS(j.dir, s.name):
 		s.reason = trees.VCS
 		return true
 	case j.ruled(s) == nil && j.c.late(): // patterns may be so many that each name takes long

@@ -348,6 +348,9 @@ func (a *applier) mkdirAll(path string) error {
 		return err
 	}
 	perm := a.perm(path)
+	if err := checkVCS(parent, name, &tree.Entry{Mode: tree.ModeDir}); err != nil {
+		return fmt.Errorf("%q: %w", path, err)
+	}
 	// Until it is full it must be writable.
 	err = parent.Mkdir(name, perm|0o700)
 	switch {
@@ -677,7 +680,10 @@ func (a *applier) put(i int, side, dir vfs.Dir, name string) error {
 	if a.plan.Items[i].Now != nil {
 		return a.swap(i, side, dir, name)
 	}
-	err := renameFree(side, a.newName(i), dir, name)
+	err := checkVCS(dir, name, a.plan.Items[i].New)
+	if err == nil {
+		err = renameFree(side, a.newName(i), dir, name)
+	}
 	a.touched[i] = err != nil
 	return err
 }

@@ -85,11 +85,14 @@ func (r *Root) enter(path string) (vfs.Dir, error) {
 		dir = r.open[same-1]
 	}
 	for _, name := range names[same:] {
+		if trees.SpellsVCS(dir, name) {
+			return nil, &notDirError{trees.Join(r.path, name), spellsVCS}
+		}
 		sub, err := dir.OpenDir(name)
 		if err != nil {
 			var st vfs.Stat
 			if dir.Lstat(name, &st) == nil && st.Kind != vfs.Directory {
-				err = &notDirError{trees.Join(r.path, name), st.Kind}
+				err = &notDirError{trees.Join(r.path, name), kindName(st.Kind) + ", not a directory"}
 			}
 			return nil, err
 		}
@@ -110,11 +113,34 @@ func (r *Root) fresh() error {
 // A notDirError says that a path leads through something that is no directory.
 type notDirError struct {
 	path string
-	kind vfs.Kind
+	is   string // what it is
+}
+
+// spellsVCS is what a name is that the disk takes for a repository's: see trees.SpellsVCS.
+const spellsVCS = "another spelling of what is a repository's own"
+
+// checkVCS returns an error if a name in a directory finds a repository, or would once it is
+// what is wanted there: what is free is tried with a directory, as no reader takes that for one.
+func checkVCS(dir vfs.Dir, name string, wanted *tree.Entry) error {
+	of := trees.LikeVCS(name)
+	if of == "" {
+		return nil
+	}
+	is := trees.SpellsVCS(dir, name)
+	if !is && wanted != nil && trees.IsVCS(of, wanted.Mode.IsDir()) && dir.Mkdir(name, 0o700) == nil {
+		is = trees.SpellsVCS(dir, name)
+		if err := dir.RemoveDir(name); err != nil {
+			return err
+		}
+	}
+	if is {
+		return fmt.Errorf("it is %s", spellsVCS)
+	}
+	return nil
 }
 
 func (e *notDirError) Error() string {
-	return fmt.Sprintf("%q is %s, not a directory", e.path, kindName(e.kind))
+	return fmt.Sprintf("%q is %s", e.path, e.is)
 }
 
 // kindName says in words what a name in a directory is.
@@ -150,6 +176,9 @@ func (r *Root) entry(ctx context.Context, path string, to Sink) (*tree.Entry, er
 	up, name := trees.Split(path)
 	dir, err := r.enter(up)
 	if err != nil {
+		return nil, err
+	}
+	if err := checkVCS(dir, name, nil); err != nil {
 		return nil, err
 	}
 	e, err := entryIn(ctx, dir, name, to)

@@ -84,6 +84,18 @@ func NeedGone(t testing.TB) {
 	}
 }
 
+// NeedCase skips a test of names that differ in case alone where the disk has no two such.
+func NeedCase(t testing.TB) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "a"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(filepath.Join(dir, "A")); err == nil {
+		t.Skip("a name is found in any case here")
+	}
+}
+
 // NeedRespelling skips a test of names that get another spelling, where the system says that
 // they have got it, and leaves them as they are.
 func NeedRespelling(t testing.TB) {
