@@ -77,6 +77,7 @@ var (
 		is: func(err error) bool {
 			isPath := errors.Is(err, inside.ErrPath) || errors.Is(err, syscall.ENAMETOOLONG)
 			return errors.Is(err, history.ErrNoWindows) || errors.Is(err, inside.ErrPage) ||
+				errors.Is(err, sessionlog.ErrNotFile) ||
 				isPath && !isA[*manager.EditError](err) // of one file of several the refusal tells
 		}}
 	BadCommand = &Kind{Code: "bad_command", Exit: Usage, Status: notFound} // there is none of that name

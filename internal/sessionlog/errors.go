@@ -1,6 +1,11 @@
 package sessionlog
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+
+	"github.com/boocode/filestore/internal/vfs"
+)
 
 // Errors to match with errors.Is, beside those of package session.
 var (
@@ -12,6 +17,8 @@ var (
 	// ErrRewritten: what was read before is no longer in the file, or it is
 	// another file now.
 	ErrRewritten = errors.New("rewritten since it was last read")
+	// ErrNotFile: what is there is a directory, say.
+	ErrNotFile = fmt.Errorf("%w", vfs.ErrNotRegular)
 )
 
 // A formatError says in its own words what matches ErrFormat.

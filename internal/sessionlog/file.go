@@ -81,7 +81,7 @@ func openFile(ctx context.Context, path string, find func() (vfs.FS, string, err
 // rewrite that changes only what lies further back is not noticed.
 //
 // It matches fs.ErrNotExist if the file has vanished, [ErrFormat] as in
-// [OpenFile], and is an error as well if the file is not a regular one.
+// [OpenFile], and [ErrNotFile] if the file is not a regular one.
 func (f *File) Refresh(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -143,7 +143,7 @@ func openRegular(fsys vfs.FS, name string, flag int) (vfs.File, error) {
 		return nil, err
 	}
 	if st.Kind != vfs.Regular {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: vfs.ErrNotRegular}
+		return nil, &fs.PathError{Op: "open", Path: name, Err: ErrNotFile}
 	}
 	return fsys.OpenFile(name, flag, 0)
 }

@@ -195,6 +195,15 @@ func TestAsk(t *testing.T) {
 	}
 }
 
+// TestLogIsNoFile: a runtime's log that is a directory is a mistake in the request.
+func TestLogIsNoFile(t *testing.T) {
+	w := newWorld(t)
+	_, err := w.ask("turn_start", fmt.Sprintf(`,"sessionFile":%q`, w.dir))
+	if explain.Of(err) != explain.BadRequest || !strings.Contains(err.Error(), w.dir) {
+		t.Errorf("it ends with %v", err)
+	}
+}
+
 // TestPages: pages put together are the whole list, whatever their size.
 func TestPages(t *testing.T) {
 	w := newWorld(t)
