@@ -53,7 +53,7 @@ func (f *httpFlags) add(c *cobra.Command) {
 // check refuses what makes no sense, before anything is opened.
 func (f *httpFlags) check(cmd *cobra.Command, serve *serveFlags) error {
 	if f.addr == "" {
-		for _, name := range []string{"db", "token-file", "hook", "schema", "create-tables"} {
+		for _, name := range []string{"db", "token-file", "hook", "schema", "create-tables", "json"} {
 			if cmd.Flags().Changed(name) {
 				return usageError(cmd, "serve: --%s without --http", name)
 			}
