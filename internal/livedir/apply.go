@@ -877,13 +877,18 @@ func (a *applier) setModes() error {
 	for i := range slices.Backward(a.plan.Items) {
 		it := &a.plan.Items[i]
 		perm, opened := a.opened[it.Path]
-		delete(a.opened, it.Path)
 		switch {
 		case it.Do == rollback.Restore && it.New.Mode.IsDir():
+			if now := a.otherMode(it); now != nil {
+				a.skip(it, now)
+				delete(a.opened, it.Path)
+				continue
+			}
 			perm = uint16(it.New.Mode & 0o777)
 		case !opened:
 			continue
 		}
+		delete(a.opened, it.Path)
 		err := a.setMode(it.Path, perm)
 		if isGone(err) && (it.Do == rollback.Delete || a.replaces(it)) {
 			continue
@@ -904,6 +909,23 @@ func (a *applier) setModes() error {
 		}
 	}
 	return nil
+}
+
+// otherMode returns a directory that was there before and whose mode somebody has changed since
+// the plan was made, nil if nobody has.
+func (a *applier) otherMode(it *rollback.Item) *tree.Entry {
+	if _, made := a.made[it.Path]; made || it.Now == nil || !it.Now.Mode.IsDir() {
+		return nil
+	}
+	st, err := a.root.stat(it.Path)
+	if err != nil || st == nil || st.Kind != vfs.Directory { // setMode says why
+		return nil
+	}
+	now := &tree.Entry{Mode: tree.ModeDir | tree.Mode(st.Perm)}
+	if a.unopen(it.Path, now); same(now, it.Now) || same(now, it.New) {
+		return nil
+	}
+	return now
 }
 
 // setMode gives a directory its permission bits, if it is there.
