@@ -24,6 +24,7 @@ var (
 // what git blame says, in 999 of 1,000 lines.
 func TestBlameAsGit(t *testing.T) {
 	t.Parallel()
+	testseed.Sequential(t)
 	rng := rand.New(rand.NewPCG(testseed.Of(t), 28))
 	var made [][][]byte
 	for range *blameRuns {

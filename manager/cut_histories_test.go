@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/boocode/filestore/internal/testseed"
 )
 
 // A lineSet is lines of a file that turns have changed and that are in.
@@ -215,11 +217,8 @@ func (c *cutModel) check() {
 // file, are as a set of lines says.
 func TestHunkHistories(t *testing.T) {
 	t.Parallel()
-	n := uint64(30)
-	if testing.Short() {
-		n = 10
-	}
-	for seed := range n {
+	testseed.Sequential(t)
+	for seed := range uint64(30) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			c := newCutModel(t, seed)
 			for range 20 {

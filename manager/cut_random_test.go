@@ -75,6 +75,7 @@ func (f *slotFile) back(oldest int) (list []int) {
 // any order is what a simulation says, line by line.
 func TestCutsAtRandom(t *testing.T) {
 	t.Parallel()
+	testseed.Sequential(t)
 	rng := testseed.Rand(t)
 	counts := make(map[string]int)
 	for run := range *cutRuns {

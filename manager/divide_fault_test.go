@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
 )
@@ -17,11 +18,12 @@ import (
 // and goes with it.
 func TestDivideFaults(t *testing.T) {
 	t.Parallel()
+	testseed.Sequential(t)
 	for _, verb := range []string{"snapshot", "restore", "undo"} {
 		for _, sticky := range []bool{true, false} {
 			at := int64(0)
 			for divideFaultAt(t, verb, at, sticky) && !t.Failed() {
-				at += stride(11, 17)
+				at += stride(11)
 			}
 			if at < 50 && !t.Failed() {
 				t.Errorf("%s: only %d operations", verb, at)

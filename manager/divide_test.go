@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/boocode/filestore/internal/testseed"
 )
 
 // A hooked bench has a session of which each event comes from a process of its own, and
@@ -156,6 +158,7 @@ func (h *hooked) state() string {
 
 // TestDividedTurns: a tool of a turn that restores files divides the turn.
 func TestDividedTurns(t *testing.T) {
+	testseed.Sequential(t)
 	for _, test := range []struct{ steps, want string }{
 		{"{; +a; restore start; +b; }", "b: turn 0 b, restore, turn 0 a back, start"},
 		{"{; +a; restore start; +b; }; restore @~1", ": restore, turn 0 b back, restore, turn 0 a back, start"},

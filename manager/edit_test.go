@@ -21,6 +21,7 @@ import (
 
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/inside"
+	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/patch"
@@ -366,8 +367,9 @@ func TestEditIsClaimed(t *testing.T) {
 // An edit that dies at any operation is whole or is taken back.
 func TestEditFaults(t *testing.T) {
 	t.Parallel()
+	testseed.Sequential(t)
 	for at := int64(0); ; at++ {
-		if at%stride(3, 7) != 0 {
+		if at%stride(3) != 0 {
 			continue
 		}
 		b := newBench(t)

@@ -17,6 +17,7 @@ import (
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/sessionlog"
+	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/session"
@@ -87,11 +88,12 @@ func (d *day) live(ctx context.Context, dir string, m *FileSnapshotManager) erro
 // acknowledged stays, an error is said, and the session goes on.
 func TestFaults(t *testing.T) {
 	t.Parallel()
+	testseed.Sequential(t)
 	for _, cause := range []error{syscall.ENOSPC, syscall.EIO} {
 		for _, sticky := range []bool{false, true} {
 			at := int64(0)
 			for faultAt(t, at, sticky, cause) && !t.Failed() {
-				at += stride(17, 29)
+				at += stride(17)
 			}
 			if at < 50 {
 				t.Errorf("only %d operations", at)

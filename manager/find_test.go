@@ -186,6 +186,7 @@ func TestFindGaps(t *testing.T) {
 
 // TestFindLikeGit: the turns are those of git log -S and -G on the same random histories.
 func TestFindLikeGit(t *testing.T) {
+	testseed.Sequential(t)
 	if _, err := testhistory.Git(".", nil, "version"); err != nil {
 		t.Skip("no git")
 	}

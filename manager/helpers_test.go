@@ -211,14 +211,10 @@ func testContext() (context.Context, context.CancelFunc) {
 
 var every = flag.Bool("every", false, "fail each operation in turn, not each few; large cases are large")
 
-// stride returns how many operations a test of faults goes on at a time: one if
-// all are asked for, else normal, or short in short mode.
-func stride(normal, short int64) int64 {
-	switch {
-	case *every:
+// stride returns how many operations a test of faults goes on at a time: one if all are asked for.
+func stride(normal int64) int64 {
+	if *every {
 		return 1
-	case testing.Short():
-		return short
 	}
 	return normal
 }

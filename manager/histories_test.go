@@ -994,6 +994,7 @@ func historyReport(seed uint64, kind historyKind, list []historyStep, wrong stri
 // user's is lost, what is done can be taken back, start is the start.
 func TestRulesHold(t *testing.T) {
 	t.Parallel()
+	testseed.Sequential(t)
 	n := cmp.Or(*histories, 400)
 	first := testseed.Of(t)
 	for i := range uint64(n) {
@@ -1032,6 +1033,7 @@ func TestHistories(t *testing.T) {
 // went wrong: as long as histories are made up as they are now.
 func TestHistoriesOnceWrong(t *testing.T) {
 	t.Parallel()
+	testseed.Sequential(t)
 	for _, seed := range []uint64{60901, 92112, 94023, 700077, 800111, 800493, 810618, 810627, 830169, 830309,
 		901102} {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) { compareHistory(t, seed, false) })

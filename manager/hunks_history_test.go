@@ -64,6 +64,7 @@ func madeOf(rng *rand.Rand, text []byte) []byte {
 // at once: of files as people have changed them, and without a conflict where there is none.
 func TestHunksOfHistory(t *testing.T) {
 	t.Parallel()
+	testseed.Sequential(t)
 	rng := testseed.Rand(t)
 	cases := hunkCasesOf(t, rng, *hunkCases)
 	b := newBench(t)

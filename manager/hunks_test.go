@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/boocode/filestore/internal/merging"
+	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/rollback"
 )
@@ -258,6 +259,7 @@ func BenchmarkHunks(b *testing.B) {
 // A file that is too large for a diff is one hunk, which can go as long as it is what the turn left; and
 // nobody says that it changes while it is read.
 func TestHunksOfLargeFile(t *testing.T) {
+	testseed.Sequential(t)
 	b := newBench(t)
 	m := b.open("s")
 	large := strings.Repeat("a line of a large file\n", merging.MaxText/23+10_000)

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/boocode/filestore/internal/object"
+	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/rollback"
@@ -413,7 +414,8 @@ func TestIncidents(t *testing.T) {
 // TestIncidentKilled is the first incident: a process is killed at each of its
 // operations while it restores.
 func TestIncidentKilled(t *testing.T) {
-	step := int(stride(29, 40))
+	testseed.Sequential(t)
+	step := int(stride(29))
 	for at := 0; ; at += step {
 		b := newBench(t)
 		m, err := Open(t.Context(), b.dir, &Options{StoreRoot: b.stores, Session: "s"})

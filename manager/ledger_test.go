@@ -58,12 +58,9 @@ type lineOf map[string]string
 // conflict that is listed; a preview says what is done; undo and redo give every byte back.
 func TestLedger(t *testing.T) {
 	t.Parallel()
-	runs := *ledgerRuns
-	if testing.Short() {
-		runs = min(runs, 10)
-	}
+	testseed.Sequential(t)
 	first := testseed.Of(t)
-	for i := range uint64(runs) {
+	for i := range uint64(*ledgerRuns) {
 		t.Run(fmt.Sprint("seed=", first+i), func(t *testing.T) { holdLedger(t, first+i) })
 	}
 	for _, seed := range []uint64{1110643, 1130376, 1210055, 1320161, 1340272, 1360202, 1361145} { // once wrong

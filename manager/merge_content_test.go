@@ -99,6 +99,7 @@ func linesOf(list files, who string) map[string]int {
 // none of the turns' where it goes to the start and merges; an undo gives back each byte.
 func TestMergeContents(t *testing.T) {
 	t.Parallel()
+	testseed.Sequential(t)
 	first := testseed.Of(t)
 	merged, conflicts := 0, 0
 	for i := range uint64(*mergeRuns) {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/object"
+	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/rollback"
@@ -107,7 +108,8 @@ func TestMergedTextsAreStoredFirst(t *testing.T) {
 // there afterwards, and on record.
 func TestMergeBesideSaves(t *testing.T) {
 	t.Parallel()
-	for at := 0; ; at += int(stride(7, 10)) {
+	testseed.Sequential(t)
+	for at := 0; ; at += int(stride(7)) {
 		b := newBench(t)
 		m, err := Open(t.Context(), b.dir, &Options{StoreRoot: b.stores, Session: "s"})
 		if err != nil {
@@ -156,7 +158,8 @@ func TestMergeBesideSaves(t *testing.T) {
 // Whoever asks for a restore that merges gives up at each operation of the store: all
 // files are as before or as wanted, and the next who looks ends it.
 func TestMergeGivenUp(t *testing.T) {
-	for at := int64(0); ; at += stride(11, 15) {
+	testseed.Sequential(t)
+	for at := int64(0); ; at += stride(11) {
 		dir, disk := t.TempDir(), vfstest.NewMem()
 		m, err := openOn(t, dir, disk)
 		if err != nil {

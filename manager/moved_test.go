@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/boocode/filestore/internal/merging"
+	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/rollback"
@@ -213,8 +214,9 @@ func TestMergeMovedPlaceTaken(t *testing.T) {
 // before the next one goes on, either way.
 func TestMergeMovedCutOff(t *testing.T) {
 	t.Parallel()
+	testseed.Sequential(t)
 	for _, how := range []string{"look", "look, place taken", "abort", "abort, place taken"} {
-		for at := int64(0); ; at += stride(3, 4) {
+		for at := int64(0); ; at += stride(3) {
 			dir, disk := t.TempDir(), vfstest.NewMem()
 			b := &bench{T: t, dir: dir}
 			m, err := openOn(t, dir, disk)

@@ -18,6 +18,7 @@ import (
 	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/places"
 	"github.com/boocode/filestore/internal/retain"
+	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/store"
@@ -514,6 +515,7 @@ func TestElsewhere(t *testing.T) {
 // directory, brings it to its end.
 func TestAdoptFaults(t *testing.T) {
 	t.Parallel()
+	testseed.Sequential(t)
 	for _, sticky := range []bool{true, false} {
 		for _, again := range []string{"adopt", "engine"} {
 			if !sticky && again == "engine" {
@@ -521,7 +523,7 @@ func TestAdoptFaults(t *testing.T) {
 			}
 			at := int64(0)
 			for adoptFaultAt(t, at, sticky, again) && !t.Failed() {
-				at += stride(7, 13)
+				at += stride(7)
 			}
 			if at < 50 && !t.Failed() {
 				t.Errorf("only %d operations", at)

@@ -17,6 +17,7 @@ import (
 	"github.com/boocode/filestore/internal/health"
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/retain"
+	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/rollback"
@@ -306,6 +307,7 @@ func TestAutoPrune(t *testing.T) {
 // the room that came of it, but for more than it may.
 func TestPruneInSteps(t *testing.T) {
 	t.Parallel()
+	testseed.Sequential(t)
 	for _, most := range []int64{0, 1 << 20} {
 		b := newBench(t)
 		disk := vfstest.NewMem()

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/boocode/filestore/internal/object"
+	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
@@ -75,13 +76,14 @@ func restoreDay(t *testing.T, dir string, m *FileSnapshotManager) (before, after
 // there; nothing is lost.
 func TestRestoreFaults(t *testing.T) {
 	t.Parallel()
+	testseed.Sequential(t)
 	for _, c := range []struct {
 		sticky bool
 		how    string // what is done then
 	}{{true, "look"}, {true, "continue"}, {true, "abort"}, {false, "look"}} {
 		at := int64(0)
 		for restoreFaultAt(t, at, c.sticky, c.how) && !t.Failed() {
-			at += stride(17, 29)
+			at += stride(17)
 		}
 		if at < 100 && !t.Failed() {
 			t.Errorf("only %d operations", at)

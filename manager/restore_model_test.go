@@ -95,6 +95,7 @@ func TestRestoreModel(t *testing.T) {
 // said different things once.
 func TestRestoreModelOnceWrong(t *testing.T) {
 	t.Parallel()
+	testseed.Sequential(t)
 	for _, seed := range []uint64{1085, 100742, 101368, 101417, 200266} {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) { restoreAtRandom(t, seed) })
 	}

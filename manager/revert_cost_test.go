@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/boocode/filestore/internal/testseed"
 )
 
 var (
@@ -18,6 +20,7 @@ var (
 // name, of which nothing is merged, and where each file is: processor time, the least of all
 // rounds. What becomes of the files is checked.
 func TestRevertCost(t *testing.T) {
+	testseed.Sequential(t)
 	cases := []struct {
 		name, since, last string
 		revert            bool

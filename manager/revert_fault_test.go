@@ -12,6 +12,7 @@ import (
 
 	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/object"
+	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
 )
@@ -84,6 +85,7 @@ func revertFault(at int64, fails string) *vfstest.Fault {
 // of them back.
 func TestRevertFaults(t *testing.T) {
 	t.Parallel()
+	testseed.Sequential(t)
 	for _, c := range []struct {
 		fails string
 		how   string // what is done then
@@ -93,7 +95,7 @@ func TestRevertFaults(t *testing.T) {
 	} {
 		at := int64(0)
 		for revertFaultAt(t, at, c.fails, c.how) && !t.Failed() {
-			at += stride(17, 29)
+			at += stride(17)
 		}
 		if at < 100 && !t.Failed() {
 			t.Errorf("only %d operations", at)

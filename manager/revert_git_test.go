@@ -234,6 +234,7 @@ func (r *gitRepository) revert(p string, turns []int) string {
 // the same text, or a conflict for both. An undo then gives all back.
 func TestRevertAgreesWithGit(t *testing.T) {
 	t.Parallel()
+	testseed.Sequential(t)
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skipf("NOT CHECKED against git: %v", err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/session"
@@ -339,6 +340,7 @@ func TestRevertSessions(t *testing.T) {
 
 // A number of four digits or more is that of a turn, unless something is called so.
 func TestRevertLargeNumber(t *testing.T) {
+	testseed.Sequential(t)
 	dir, disk := t.TempDir(), vfstest.NewMem()
 	m, err := openOn(t, dir, disk)
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/internal/merging"
+	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/store"
@@ -2013,6 +2014,7 @@ func (st *storyTeller) navigateOnly(name string, turn int) {
 // TestStories tells what restores, undos, reverts and forks mean by example.
 // The lines of p are 0000 at first; A, B and so on are turns', u is the user's.
 func TestStories(t *testing.T) {
+	testseed.Sequential(t)
 	for _, s := range stories {
 		t.Run(s.name, func(t *testing.T) {
 			start := s.start

@@ -83,9 +83,7 @@ var noFault = &vfstest.Fault{At: -1}
 // is said to be lost unless something could not be read and that is said, too;
 // and the next repair does the rest.
 func TestMendFaults(t *testing.T) {
-	if testing.Short() {
-		t.Skip("one goroutine, of which the race detector has nothing to say")
-	}
+	testseed.Sequential(t)
 	for _, c := range []struct {
 		from, where string
 		sticky      bool

@@ -145,9 +145,7 @@ func openLarge(t *testing.T, r *rand.Rand) (*cas.Store, *cas.Writer, []string) {
 // TestTally compares what a Tally says of random trees with what walking all of
 // them says.
 func TestTally(t *testing.T) {
-	if testing.Short() {
-		t.Skip("one goroutine, of which the race detector has nothing to say")
-	}
+	testseed.Sequential(t)
 	r := testseed.Rand(t)
 	s, w, large := openLarge(t, r)
 

@@ -73,9 +73,7 @@ func TestSearch(t *testing.T) {
 
 // TestHalves: without skips it asks no more often than halving does.
 func TestHalves(t *testing.T) {
-	if testing.Short() {
-		t.Skip("one goroutine, of which the race detector has nothing to say")
-	}
+	testseed.Sequential(t)
 	for n := 2; n < 600; n++ {
 		for first := 1; first < n; first++ {
 			l := make(list, n)

@@ -12,13 +12,14 @@ import (
 
 	"github.com/boocode/filestore/internal/cas/pack"
 	"github.com/boocode/filestore/internal/object"
+	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
 )
 
 // A change of 1 MiB in random data makes chunks of at most 4 MB new, at each of 40
 // places.
 func TestChangedChunks(t *testing.T) {
-	sequential(t)
+	testseed.Sequential(t)
 	const changed, limit = 1 << 20, 4_000_000
 	data := random(64<<20, 1)
 	var starts []int

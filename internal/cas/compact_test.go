@@ -94,6 +94,7 @@ func idsOf(t *testing.T, s *Store) (list []store.ID) {
 
 // A compaction changes no object, makes the store smaller, and leaves nothing to do.
 func TestCompact(t *testing.T) {
+	testseed.Sequential(t)
 	h := newCompactHistory(t, 20)
 	pack.IsBest = true // as it is outside of tests
 	t.Cleanup(func() { pack.IsBest = false })
@@ -318,7 +319,7 @@ func membersOf(t *testing.T, s *Store, e pack.Entry) map[store.ID]bool {
 
 // One flipped bit in a compacted pack costs one group, and check and repair say which.
 func TestDamagedCompactGroup(t *testing.T) {
-	sequential(t)
+	testseed.Sequential(t)
 	h := newCompactHistory(t, 20)
 	s := openMem(t, h.disk)
 	if _, _, err := h.lib.compact(t.Context(), s); err != nil {
@@ -392,7 +393,7 @@ func TestForgetCompact(t *testing.T) {
 // is on record is there, nothing lies in tmp/ that another would have to clear away, and the next
 // compaction does the rest.
 func TestCompactFaults(t *testing.T) {
-	sequential(t)
+	testseed.Sequential(t)
 	setMinRound(t, 1) // in rounds, which bring forward
 	step, rnd := stride(67, 241), testseed.Rand(t)
 	h := newCompactHistory(t, 8)

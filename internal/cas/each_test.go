@@ -14,6 +14,7 @@ import (
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/cas/pack"
 	"github.com/boocode/filestore/internal/object"
+	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/store"
 )
@@ -121,7 +122,7 @@ func TestEachBlobEnds(t *testing.T) {
 
 // Of a record that is damaged nothing is copied that is not as it was, and what has another copy is.
 func TestEachBlobDamaged(t *testing.T) {
-	sequential(t)
+	testseed.Sequential(t)
 	setLimits(t, never, 1, never) // a pack for each commit
 	disk := vfstest.NewMem()
 	s := openMem(t, disk)

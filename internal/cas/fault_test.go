@@ -207,7 +207,7 @@ func scenarios() []scenario {
 // as the process left it and as a power cut would leave it. For good is also
 // what a power cut at that operation is.
 func TestFaults(t *testing.T) {
-	sequential(t)
+	testseed.Sequential(t)
 	step := stride(11, 23)
 	for _, sc := range scenarios() {
 		t.Run(sc.name, func(t *testing.T) {
@@ -291,7 +291,7 @@ func faultAt(t *testing.T, sc scenario, at int64, sticky bool, cause error) bool
 
 // What a crash left is opened with each operation failing in turn.
 func TestFaultsAtReopening(t *testing.T) {
-	sequential(t)
+	testseed.Sequential(t)
 	setLimits(t, never, 4<<10, 300)
 	work := commits([][]byte{large}, [][]byte{small, random(5<<10, 5)}, [][]byte{[]byte("third")})
 	step := stride(19, 25)
@@ -359,7 +359,7 @@ func TestFaultDuringLookup(t *testing.T) {
 // Two processes commit in turn until one of them dies, or the power fails for
 // both.
 func TestTwoProcesses(t *testing.T) {
-	sequential(t)
+	testseed.Sequential(t)
 	setLimits(t, never, 8<<10, 700)
 	const rounds = 4
 	for _, power := range []bool{false, true} {

@@ -88,6 +88,7 @@ func checkMissed(t *testing.T, s *Store, secrets ...[]byte) {
 }
 
 func TestForget(t *testing.T) {
+	testseed.Sequential(t)
 	setLimits(t, never, 64<<10, never)
 	disk := vfstest.NewMem()
 	lib := new(library)
@@ -270,7 +271,7 @@ func TestForgetDamaged(t *testing.T) {
 // secret is gone if that was said, what stays is there, and the next run does the
 // rest.
 func TestForgetFaults(t *testing.T) {
-	sequential(t)
+	testseed.Sequential(t)
 	setLimits(t, never, 8<<10, 500)
 	step, rnd := stride(17, 17), testseed.Rand(t)
 	for _, sticky := range []bool{false, true} {

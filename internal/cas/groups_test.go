@@ -271,7 +271,7 @@ func TestGroupOfNothing(t *testing.T) {
 // where it is, no member is given out wrong, everything else can be read, and
 // who has the content stores it again.
 func TestDamagedGroup(t *testing.T) {
-	sequential(t)
+	testseed.Sequential(t)
 	for _, sealed := range []bool{false, true} {
 		disk := vfstest.NewMem()
 		s := openMem(t, disk)

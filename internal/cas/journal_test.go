@@ -15,6 +15,7 @@ import (
 	"github.com/boocode/filestore/internal/cas/journal"
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/object"
+	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/store"
@@ -54,7 +55,7 @@ func frameOffsets(t *testing.T, disk *vfstest.Mem, seg uint64) []int {
 // The last frame, cut anywhere, is absent. The next commit takes its place,
 // and what was there is in quarantine.
 func TestTornTail(t *testing.T) {
-	sequential(t)
+	testseed.Sequential(t)
 	disk, acks, offs := journalOf(t, 3)
 	last, end := offs[len(offs)-2], offs[len(offs)-1]
 	whole, err := vfs.ReadFile(disk, layout.SegmentName(1))
@@ -586,6 +587,7 @@ func TestUnknownRecords(t *testing.T) {
 
 // A record too long to be read again must not be written.
 func TestRecordTooLong(t *testing.T) {
+	testseed.Sequential(t)
 	disk := vfstest.NewMem()
 	s := openMem(t, disk)
 	w, err := s.Begin(t.Context())

@@ -16,6 +16,7 @@ import (
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/cas/pack"
 	"github.com/boocode/filestore/internal/object"
+	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/store"
@@ -307,6 +308,7 @@ func addRecord(t *testing.T, disk *vfstest.Mem, crafted []byte) {
 
 // What a header says bounds what a payload may unpack to, and that is bounded, too.
 func TestBomb(t *testing.T) {
+	testseed.Sequential(t)
 	const bombSize = 256 << 20
 	e, err := zstd.NewWriter(nil)
 	if err != nil {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/boocode/filestore/internal/testseed"
 )
 
 // The protocol by which prunes and compactions run beside writers and readers, as a
@@ -611,15 +613,6 @@ func explored(mistake mistake, scene modelScene) *explorer {
 	return m
 }
 
-// sequential skips a test of one goroutine where tests run under the race detector, which has nothing
-// to say of it and makes it ten times slower.
-func sequential(t *testing.T) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("one goroutine, of which the race detector has nothing to say")
-	}
-}
-
 var (
 	modelPC = [modelRuns]bool{false, true}
 	modelCP = [modelRuns]bool{true, false}
@@ -644,7 +637,7 @@ func modelScenes() []modelScene {
 // TestPruneProtocol tries all there is to try.
 func TestPruneProtocol(t *testing.T) {
 	t.Parallel()
-	sequential(t)
+	testseed.Sequential(t)
 	for _, scene := range modelScenes() {
 		m := explored(noMistake, scene)
 		t.Logf("%v: %d states", scene, len(m.seen))
@@ -660,7 +653,7 @@ func TestPruneProtocol(t *testing.T) {
 // TestPruneMistakes has the explorer find each mistake that is made on purpose.
 func TestPruneMistakes(t *testing.T) {
 	t.Parallel()
-	sequential(t)
+	testseed.Sequential(t)
 	for _, c := range []struct {
 		modelScene
 		list []mistake

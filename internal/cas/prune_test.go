@@ -159,6 +159,7 @@ func sizeOf(t *testing.T, fsys vfs.FS, dir string) (size int64) {
 // A list of chunks whose chunks are gone would be taken for the blob: it goes
 // with them, or they stay with it, where little else of its pack is dead.
 func TestPruneChunkLists(t *testing.T) {
+	testseed.Sequential(t)
 	for _, c := range []struct {
 		maxCopy int64
 		sealed  bool // the pack that holds the list

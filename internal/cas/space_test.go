@@ -14,6 +14,7 @@ import (
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/cas/pack"
 	"github.com/boocode/filestore/internal/object"
+	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/store"
@@ -46,6 +47,7 @@ func fill(t *testing.T, w *Writer, seed byte) error {
 // A capture stops where others begin, and what it wrote goes again, whether it fills
 // one pack or many, in a pack that has a name or not.
 func TestNoSpace(t *testing.T) {
+	testseed.Sequential(t)
 	const size, keep = 8 << 20, 2 << 20
 	for _, sealMax := range []int64{never, 300 << 10} {
 		for _, keep := range []int64{0, keep} {

@@ -616,9 +616,7 @@ func onceEach(t *testing.T, b remote.Backend, both uint64) {
 // TestTwins pushes from two copies of one store that both go on, through a place that loses
 // answers, sends twice and late: each record of both is there once.
 func TestTwins(t *testing.T) {
-	if testing.Short() {
-		t.Skip("minutes under the race detector, which the tests of several writers cover")
-	}
+	skipRace(t)
 	rng := rand.New(rand.NewPCG(11, 11))
 	a, mem := newMachine(t), remotetest.NewMem()
 	if _, err := openRepo(t.Context(), mem); err != nil {

@@ -37,9 +37,7 @@ func (m *machine) withFault(fault *vfstest.Fault, fn func(*cas.Store, *places.Lo
 // What they say is so: who was told that it was done has it done, and else it can be done again. Neither the store
 // nor the remote is damaged, and nothing is lost.
 func TestStoreFaults(t *testing.T) {
-	if testing.Short() {
-		t.Skip("minutes under the race detector, which the tests of several writers cover")
-	}
+	skipRace(t)
 	rng := rand.New(rand.NewPCG(3, 3))
 	a, mem := hasLeft(t)
 	pushed := mem.Objects()
@@ -172,7 +170,7 @@ func TestCloneCut(t *testing.T) {
 		for i := range 30 {
 			a.write(fmt.Sprintf("many/%d/f", i), raw(rng, 20<<10))
 		}
-		a.write("big", raw(rng, 3<<20))
+		a.write("big", raw(rng, 5<<18))
 	})
 	a.mustPush(mem)
 	files := a.files()

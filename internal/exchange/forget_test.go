@@ -17,8 +17,10 @@ import (
 // TestForgetThere takes contents out of a remote that is not encrypted: no object has them then, small or large, in
 // packs or in entries, and all others are there. Another machine does not put them again.
 func TestForgetThere(t *testing.T) {
+	skipRace(t)
+	setSmall(t)
 	rng := rand.New(rand.NewPCG(4, 4))
-	large, other := noise(rng, 6<<20), noise(rng, 5<<20)
+	large, other := noise(rng, 6<<18), noise(rng, 5<<18)
 	secret := "password=" + noise(rng, 40)
 	a, b, mem := newMachine(t), newMachine(t), remotetest.NewMem()
 	a.write("kept", other)
@@ -54,7 +56,7 @@ func TestForgetThere(t *testing.T) {
 	for _, v := range mem.Objects() {
 		total += len(v)
 	}
-	if total > 4<<20 {
+	if total > 5<<18 {
 		t.Errorf("%d bytes are there still", total)
 	}
 	checkRemote(t, a, mem)

@@ -172,6 +172,7 @@ func TestNear(t *testing.T) {
 
 // TestNearDamaged has what is nearby be damaged in each way: clones have what was pushed, say so once, and mend it.
 func TestNearDamaged(t *testing.T) {
+	skipRace(t)
 	x := newNearTest(t)
 	x.clone()
 	list := x.files()

@@ -147,6 +147,7 @@ func hasLeft(t *testing.T) (*machine, *remotetest.Mem) {
 
 // TestEvictLies changes bytes of each pack of a remote: nothing is given up for it.
 func TestEvictLies(t *testing.T) {
+	skipRace(t)
 	a, mem := hasLeft(t)
 	objects := mem.Objects()
 	for key, b := range objects {
@@ -431,6 +432,7 @@ func TestPinRenewed(t *testing.T) {
 // TestFetchMoved reads what was left in a remote after it was put elsewhere there: by a prune that
 // forgets a content, by one that seals all anew, and by a repair.
 func TestFetchMoved(t *testing.T) {
+	skipRace(t)
 	a, mem := hasLeft(t)
 	var forgotten store.ID
 	err := a.withStore(func(s *cas.Store, loc *places.Location) error {

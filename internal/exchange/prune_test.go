@@ -50,14 +50,16 @@ func noise(rng *rand.Rand, n int) string {
 
 // TestPruneRetires takes away a session, and leaves another that has files in common with it.
 func TestPruneRetires(t *testing.T) {
+	skipRace(t)
+	setSmall(t)
 	rng := rand.New(rand.NewPCG(1, 2))
 	a, mem := newMachine(t), remotetest.NewMem()
-	a.write("big", noise(rng, 9<<20))
+	a.write("big", noise(rng, 9<<18))
 	a.turn("s1", "", func() { a.write("f", "1") })
 	a.mustPush(mem)
 	a.turn("s2", "", func() { a.write("f", "2") }) // leans on s1
 	a.mustPush(mem)
-	a.turn("s3", "", func() { a.write("big2", noise(rng, 9<<20)) })
+	a.turn("s3", "", func() { a.write("big2", noise(rng, 9<<18)) })
 	a.mustPush(mem)
 	packs := func() (n int) {
 		for k := range mem.Objects() {
@@ -136,6 +138,7 @@ var random = flag.Uint64("beside", 2, "run so many random histories beside prune
 // request done is a matter of chance, and some are killed before or behind a request. What a push has
 // acknowledged is there, unless its session was to go.
 func TestPruneBeside(t *testing.T) {
+	setSmall(t)
 	for seed := range *random {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			w := &besideWorld{t: t, seed: seed, mem: remotetest.NewMem(), lucky: rand.New(rand.NewPCG(seed, 1))}
@@ -290,7 +293,7 @@ func (w *besideWorld) run() {
 func (w *besideWorld) goOn(m *machine, rng *rand.Rand, b remote.Backend) {
 	session := fmt.Sprintf("s%d", rng.IntN(2))
 	if rng.IntN(2) == 0 {
-		m.write("big", noise(rng, 5<<20))
+		m.write("big", noise(rng, 5<<18))
 	}
 	m.turn(session, "", func() { m.write("f", fmt.Sprint(rng.Uint64())) })
 	for was := error(nil); ; {
@@ -432,6 +435,7 @@ func (b *killing) Stat(ctx context.Context, key string) (int64, error) {
 // TestKilledBesidePrune kills a writer behind an entry that a prune has not seen, before it asks the ledger: it puts
 // it again, whether it begins again before the prune ends or behind that, and whether it remembers its line or not.
 func TestKilledBesidePrune(t *testing.T) {
+	setSmall(t)
 	for _, first := range []bool{false, true} { // the entry is the first of its line
 		for _, after := range []bool{false, true} {
 			for _, noteLost := range []bool{false, true} {
@@ -442,7 +446,7 @@ func TestKilledBesidePrune(t *testing.T) {
 				if first {
 					a.turn("s2", "", func() { a.write("f", "of another") })
 				}
-				a.turn("s1", "", func() { a.write("big", raw(rng, 5<<20)) })
+				a.turn("s1", "", func() { a.write("big", raw(rng, 5<<18)) })
 				var p *pausing
 				b := &killing{Backend: mem, before: func() { p = pauseAt(t, mem, new(PruneOptions), "copied") }}
 				sessions := []string{"s1"}
@@ -555,6 +559,7 @@ var writers = flag.Int("writers", 10, "how many write beside one prune, of whose
 // TestWritersBesidePrune has many push a turn while one prunes, some at each step of that. A prune delays none: each
 // push asks as often as without one, or puts its entry once more.
 func TestWritersBesidePrune(t *testing.T) {
+	setSmall(t)
 	mem := remotetest.NewMem()
 	type writer struct {
 		*machine
@@ -591,7 +596,7 @@ func TestWritersBesidePrune(t *testing.T) {
 		list = append(list, w)
 	}
 	gone := newMachine(t)
-	gone.turn("gone", "", func() { gone.write("big", noise(rand.New(rand.NewPCG(1, 3)), 9<<20)) })
+	gone.turn("gone", "", func() { gone.write("big", noise(rand.New(rand.NewPCG(1, 3)), 9<<18)) })
 	gone.mustPush(mem)
 
 	asked := make(map[string]map[int]int) // by step: how often a push has asked → how many have

@@ -87,6 +87,21 @@ func prunedRemote(t *testing.T, size int) (*machine, *remotetest.Mem) {
 	return a, mem
 }
 
+// skipRace skips a test under the race detector, to which each compression is milliseconds.
+func skipRace(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("minutes under the race detector, which the tests of several writers cover")
+	}
+}
+
+// setSmall has entries and packs hold a quarter of what they do otherwise: a content that is stored in chunks
+// is more than goes in an entry still.
+func setSmall(t *testing.T) {
+	t.Helper()
+	setSizes(t, maxInEntry/4, maxPack/4)
+}
+
 // setSizes has entries and packs be small for a test, as large ones are otherwise.
 func setSizes(t *testing.T, inEntry, inPack int) {
 	t.Helper()
@@ -98,9 +113,7 @@ func setSizes(t *testing.T, inEntry, inPack int) {
 // TestRepairThere changes bytes of each object of a remote, and takes each away: a check names it, the store that has
 // put it mends it, and then all is there that was.
 func TestRepairThere(t *testing.T) {
-	if testing.Short() {
-		t.Skip("minutes under the race detector, which the tests of several writers cover")
-	}
+	skipRace(t)
 	setSizes(t, 1<<20, maxPack)
 	a, mem := prunedRemote(t, 3<<20)
 	meddle(t, a, mem, func(n int) int { return 1 + n/2 })
@@ -108,9 +121,7 @@ func TestRepairThere(t *testing.T) {
 
 // TestRepairEvery does so with a small remote, and with -bytes changes each of its bytes.
 func TestRepairEvery(t *testing.T) {
-	if testing.Short() {
-		t.Skip("minutes under the race detector, which the tests of several writers cover")
-	}
+	skipRace(t)
 	setSizes(t, 2<<10, 4<<10)
 	a, mem := prunedRemote(t, 6<<10)
 	meddle(t, a, mem, func(n int) int {
@@ -195,12 +206,13 @@ func TestRepairHere(t *testing.T) {
 // TestAnew makes a new key, and has a prune seal all with it that stays: nothing is there then that the
 // old one opens, and a clone has the same history.
 func TestAnew(t *testing.T) {
+	setSmall(t)
 	a, mem := newMachine(t), remotetest.NewMem()
 	all := &lines.Circle{Wrap: asIs}
 	if _, err := lines.Init(t.Context(), mem, all); err != nil {
 		t.Fatal(err)
 	}
-	a.turn("s1", "", func() { a.write("big", raw(rand.New(rand.NewPCG(2, 2)), 5<<20)) })
+	a.turn("s1", "", func() { a.write("big", raw(rand.New(rand.NewPCG(2, 2)), 5<<18)) })
 	a.mustPush(mem)
 	repo, err := openRepo(t.Context(), mem)
 	if err != nil {

@@ -1,6 +1,7 @@
 // Package testseed gives the random tests their seeds: the same one in each run,
 // so that a failure is of what has changed and not of chance. -seed 0 draws
-// another one each time; the long targets of the Makefile do so.
+// another one each time; the long targets of the Makefile do so. It also says which tests the race
+// detector need not see.
 package testseed
 
 import (
@@ -29,4 +30,13 @@ func Rand(t testing.TB) *rand.Rand {
 	name := fnv.New64a()
 	name.Write([]byte(t.Name()))
 	return rand.New(rand.NewPCG(Of(t), name.Sum64()))
+}
+
+// Sequential skips a test of one goroutine where tests run under the race detector (-short), which has
+// nothing to say of it and makes it ten times slower.
+func Sequential(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("one goroutine, of which the race detector has nothing to say")
+	}
 }
