@@ -176,12 +176,21 @@ func parsePromises(b []byte) (*Promises, error) {
 			Hash: [32]byte(r[24:]), Size: layout.Le.Uint64(r[56:]), Index: layout.Le.Uint64(r[64:])})
 	}
 	for i := range p.Len() {
-		if int(layout.Le.Uint32(p.entry(i)[32:])) >= len(p.Packs) ||
+		at := placeIn(p.entry(i))
+		if at.Pack < len(p.Packs) && !p.Packs[at.Pack].has(at) {
+			return nil, errors.New("it names what is not in a pack")
+		}
+		if at.Pack >= len(p.Packs) ||
 			i > 0 && bytes.Compare(p.entry(i - 1)[:32], p.entry(i)[:32]) >= 0 {
 			return nil, errors.New("it is not in order")
 		}
 	}
 	return p, nil
+}
+
+// has reports whether a place is one of the pack, before its index.
+func (p *PromisedPack) has(at PromisedPlace) bool {
+	return p.Index <= p.Size && at.Off <= p.Index && uint64(at.Len) <= p.Index-at.Off
 }
 
 // AddPromises makes durable that a remote has objects, beside those that it promised before. The

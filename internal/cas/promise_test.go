@@ -17,7 +17,7 @@ import (
 
 func promisesForTest() ([]PromisedPack, map[store.ID]PromisedPlace) {
 	packs := []PromisedPack{{Generation: 1, Line: [16]byte{2}, Hash: [32]byte{3}, Size: 1000, Index: 900},
-		{Generation: 2, Size: 5, Index: 4}}
+		{Generation: 2, Size: 1 << 41, Index: 1<<40 + 7}}
 	return packs, map[store.ID]PromisedPlace{{9}: {Pack: 0, Off: 16, Len: 40}, {1}: {Pack: 1, Off: 1 << 40, Len: 7},
 		{1, 1}: {Pack: 1, Off: 16, Len: 7}}
 }
@@ -43,6 +43,23 @@ func TestPromises(t *testing.T) {
 		if at, ok := p.Find(id); ok {
 			t.Errorf("%s is promised: %v", id.Short(), at)
 		}
+	}
+}
+
+// TestPromisesPlaces refuses places that are not in their packs.
+func TestPromisesPlaces(t *testing.T) {
+	for _, at := range []PromisedPlace{{Off: 900, Len: 1}, {Off: 899, Len: 2}, {Off: 1000}, {Off: 1<<64 - 1, Len: 1},
+		{Off: 16, Len: 1<<32 - 1}} {
+		packs, places := promisesForTest()
+		places[store.ID{9}] = at
+		if _, err := parsePromises(encodePromises(packs, places)); err == nil {
+			t.Errorf("%+v is taken", at)
+		}
+	}
+	packs, places := promisesForTest()
+	packs[1].Index = packs[1].Size + 1
+	if _, err := parsePromises(encodePromises(packs, places)); err == nil {
+		t.Error("an index behind its pack is taken")
 	}
 }
 

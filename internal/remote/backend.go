@@ -26,6 +26,9 @@ var (
 	ErrRefused = errors.New("refused")
 )
 
+// MaxObject bounds an object: a longer one is not read. Entries and packs are far below it.
+const MaxObject = 1 << 30
+
 // A Backend keeps objects under keys. See [CheckKey] for what may be one.
 //
 // What has returned nil is durable, and everybody sees it from then on. Errors match
@@ -37,7 +40,7 @@ type Backend interface {
 	// Overwrite makes an object, or puts another into its place.
 	Overwrite(ctx context.Context, key string, data []byte) error
 	// Get returns n bytes of an object from an offset on, fewer at its end; all if n is
-	// negative. The slice is the caller's.
+	// negative. The slice is the caller's. It refuses more than MaxObject.
 	Get(ctx context.Context, key string, off, n int64) ([]byte, error)
 	// Stat returns the length of an object.
 	Stat(ctx context.Context, key string) (int64, error)

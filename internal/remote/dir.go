@@ -221,6 +221,9 @@ func (d *Dir) Get(ctx context.Context, key string, off, n int64) ([]byte, error)
 	if n < 0 || n > rest {
 		n = rest
 	}
+	if n > MaxObject {
+		return nil, fmt.Errorf("%w: get %s: it has %d bytes, the limit is %d", ErrRefused, key, n, MaxObject)
+	}
 	b := make([]byte, n)
 	got, err := f.ReadAt(b, off)
 	if err == io.EOF && int64(got) == n {

@@ -38,6 +38,21 @@ func openDir(t *testing.T) *remote.Dir {
 	return d
 }
 
+// TestDirLimit reads no object that is longer than one can be, since it would be in memory.
+func TestDirLimit(t *testing.T) {
+	d := openDir(t)
+	if err := errors.Join(d.Create(t.Context(), "a/b", []byte("text")),
+		os.Truncate(filepath.Join(d.Root(), "a", "b"), remote.MaxObject+1)); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := d.Get(t.Context(), "a/b", 0, -1); !errors.Is(err, remote.ErrRefused) {
+		t.Errorf("all of it: %d bytes, %v", len(b), err)
+	}
+	if b, err := d.Get(t.Context(), "a/b", 2, 3); string(b) != "xt\x00" || err != nil {
+		t.Errorf("a part: %q, %v", b, err)
+	}
+}
+
 // TestProbeRefuses shows that a probe finds who is not good enough, whatever that one says.
 func TestProbeRefuses(t *testing.T) {
 	for _, l := range []struct {

@@ -8,6 +8,8 @@ import (
 	"fmt"
 
 	"github.com/zeebo/blake3"
+
+	"github.com/boocode/filestore/internal/remote"
 )
 
 // The bytes of an entry (docs/reference/format-remote.md §5).
@@ -219,9 +221,12 @@ func (p *PackRef) bytes() []byte {
 	return append(append(b, number(p.Size)...), number(p.Index)...)
 }
 
-func parsePackRef(v []byte) *PackRef {
-	return &PackRef{Generation: le.Uint64(v), Line: Line(v[8:24]), Hash: [32]byte(v[24:56]),
+// parsePackRef refuses one that has no room for its head and its index, or is longer than an object can be.
+func parsePackRef(v []byte) (*PackRef, bool) {
+	p := &PackRef{Generation: le.Uint64(v), Line: Line(v[8:24]), Hash: [32]byte(v[24:56]),
 		Size: le.Uint64(v[56:]), Index: le.Uint64(v[64:])}
+	return p, p.Size <= remote.MaxObject && p.Index >= packHeaderSize && p.Index <= p.Size &&
+		p.Size-p.Index >= sealSize
 }
 
 var errBody = errors.New("its body is not as it has to be")
@@ -295,7 +300,11 @@ func (e *Entry) parseField(o *Opening, tag uint8, v []byte) error {
 		}
 		e.Names = append(e.Names, n)
 	case tagPack:
-		e.Packs = append(e.Packs, *parsePackRef(v))
+		p, ok := parsePackRef(v)
+		if !ok {
+			return errBody
+		}
+		e.Packs = append(e.Packs, *p)
 	case tagLost:
 		e.Lost = append(e.Lost, [32]byte(v))
 	case tagObjects:

@@ -305,7 +305,10 @@ func parseLedgerObject(b []byte) (*ledgerObject, error) {
 		case ledgerForget:
 			x.forget = append(x.forget, [32]byte(v))
 		case ledgerPack:
-			x.manifest = parsePackRef(v)
+			var ok bool
+			if x.manifest, ok = parsePackRef(v); !ok {
+				return nil, errLedger
+			}
 		case ledgerBy:
 			x.by = [16]byte(v)
 		default:
@@ -563,11 +566,19 @@ func (l *Ledger) parse(b []byte) error {
 		case keptOn:
 			k.On = append(k.On, On{Line: Line(v[:16]), Dir: dir(v[16:32]), Entry: le.Uint64(v[32:])})
 		case keptPack:
-			k.Packs = append(k.Packs, *parsePackRef(v))
+			p, ok := parsePackRef(v)
+			if !ok {
+				return errManifest
+			}
+			k.Packs = append(k.Packs, *p)
 		case keptVoid:
 			k.Void = append(k.Void, le.Uint64(v))
 		case keptFold:
-			k.Folds = append(k.Folds, Fold{le.Uint64(v), le.Uint64(v[8:]), *parsePackRef(v[16:])})
+			p, ok := parsePackRef(v[16:])
+			if !ok {
+				return errManifest
+			}
+			k.Folds = append(k.Folds, Fold{le.Uint64(v), le.Uint64(v[8:]), *p})
 		case keptForgotten:
 			l.Forgotten[[32]byte(v)] = true
 		}

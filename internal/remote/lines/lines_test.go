@@ -419,6 +419,38 @@ func TestNewer(t *testing.T) {
 	}
 }
 
+// TestForgedPackRef refuses an entry whose pack has no room for its index, or none that can be.
+func TestForgedPackRef(t *testing.T) {
+	for _, c := range []struct {
+		size, index uint64
+		ok          bool
+	}{
+		{32, 16, true}, {32, 15, false}, {32, 17, false}, {31, 16, false}, {0, 0, false}, {300, 1 << 63, false},
+		{300, 3 << 62, false},
+		{300, 1<<64 - 10, false}, {remote.MaxObject, 16, true}, {remote.MaxObject + 1, 16, false},
+		{1<<64 - 1, 1<<64 - 17, false},
+	} {
+		e := &Entry{Packs: []PackRef{{1, lineB, [32]byte{2}, c.size, c.index}}}
+		if got, err := parseBody(e.body()); (err == nil) != c.ok {
+			t.Errorf("size %d, index %d: %+v, %v", c.size, c.index, got, err)
+		}
+		line := slices.Concat(lineB[:], make([]byte, 65))
+		l := &Ledger{Kept: make(map[Line]*Kept)}
+		if err := l.parse(field(field(nil, keptLine, line), keptPack, e.Packs[0].bytes())); (err == nil) != c.ok {
+			t.Errorf("size %d, index %d, in a manifest: %v", c.size, c.index, err)
+		}
+		l = &Ledger{Kept: make(map[Line]*Kept)}
+		fold := field(field(nil, keptLine, line), keptFold, make([]byte, 16), e.Packs[0].bytes())
+		if err := l.parse(fold); (err == nil) != c.ok {
+			t.Errorf("size %d, index %d, of a fold: %v", c.size, c.index, err)
+		}
+		done := field(field(nil, ledgerKind, []byte{kindDone}), ledgerPack, e.Packs[0].bytes())
+		if _, err := parseLedgerObject(field(done, ledgerBy, make([]byte, 16))); (err == nil) != c.ok {
+			t.Errorf("size %d, index %d, of an end: %v", c.size, c.index, err)
+		}
+	}
+}
+
 // FuzzBody shows that a body has one form, and that no bytes make a reader panic.
 func FuzzBody(f *testing.F) {
 	base := Position{lineA, 3, [32]byte{4}}

@@ -265,7 +265,7 @@ func (b *Bucket) Get(ctx context.Context, key string, off, n int64) ([]byte, err
 		return nil, err
 	}
 	defer resp.Body.Close()
-	limit := int64(1 << 30)
+	limit := int64(remote.MaxObject)
 	if n > 0 {
 		limit = n
 	}
