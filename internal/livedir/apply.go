@@ -942,21 +942,25 @@ func (a *applier) setMode(path string, perm uint16) error {
 	return err
 }
 
-// sync makes the names durable.
+// sync makes the names durable. Neighbours follow each other, so that a directory is opened from the one
+// that it is in and not from the root: 2,000 levels would be two million opens.
 func (a *applier) sync() error {
+	dirs := slices.Sorted(maps.Keys(a.dirs))
 	var group errgroup.Group
-	group.SetLimit(workers)
-	for path := range a.dirs {
+	for part := range slices.Chunk(dirs, len(dirs)/workers+1) {
 		group.Go(func() error {
 			root := &Root{dir: a.root.dir}
-			dir, err := root.enter(path)
-			if err == nil {
-				err = dir.Sync()
+			var errs []error
+			for _, path := range part {
+				dir, err := root.enter(path)
+				if err == nil {
+					err = dir.Sync()
+				}
+				if !isGone(err) { // gone since
+					errs = append(errs, err)
+				}
 			}
-			if isGone(err) {
-				err = nil // gone since
-			}
-			return errors.Join(err, root.leave(0))
+			return errors.Join(append(errs, root.leave(0))...)
 		})
 	}
 	return group.Wait()

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -31,6 +32,32 @@ func TestPlanDeep(t *testing.T) {
 	p := b.plan(b.wants(left, world{}), rollback.Skip)
 	b.apply(p)
 	b.expect(world{})
+}
+
+// A chain of directories is restored in linear time: each level asks as much of the disk as the one above it.
+func TestApplyDeep(t *testing.T) {
+	asked := func(levels int) int64 {
+		b := newBench(t)
+		wanted, path := make(world), ""
+		for range levels {
+			path = trees.Join(path, "d")
+			wanted[path] = "dir 755"
+		}
+		wanted[path+"/f"] = "file 644 x"
+		p := b.plan(b.wants(world{}, wanted), rollback.Skip)
+		r := b.root()
+		var count atomic.Int64
+		r.dir = vfstest.WithFaultDir(r.dir, &vfstest.Fault{At: -1, Trace: func(string, string) { count.Add(1) }})
+		if err := p.Apply(t.Context(), r, b.store, "testtest"); err != nil {
+			t.Fatal(err)
+		}
+		b.expect(wanted)
+		return count.Load()
+	}
+	few, many := asked(60), asked(240)
+	if t.Logf("%d operations for 60 levels, %d for 240", few, many); many > 6*few {
+		t.Errorf("%d operations for 60 levels, %d for four times as many", few, many)
+	}
 }
 
 // A thousand directories that were moved are recognised in one pass.
