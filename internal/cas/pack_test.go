@@ -367,6 +367,16 @@ func TestRecordLimits(t *testing.T) {
 			}
 		}
 	}
+	// An edit once made records that are larger, of what is there.
+	for _, c := range []struct {
+		raw, stored uint32
+		ok          bool
+	}{{1 << 30, 1 << 24, true}, {1<<30 + 1, 1 << 30, false}, {1 << 30, 1<<24 - 1, false}, {1 << 28, 1 << 22, true}} {
+		h := pack.Header{Kind: uint8(object.Blob), Codec: pack.CodecZstd, Raw: c.raw, Stored: c.stored}
+		if _, err := pack.ParseHeader(h.Append(nil)); (err == nil) != c.ok {
+			t.Errorf("a record of %d bytes that says %d: %v", c.stored, c.raw, err)
+		}
+	}
 }
 
 // What was stored as a whole, as edits were once, is read; what is now is in chunks.

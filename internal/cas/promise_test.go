@@ -117,7 +117,8 @@ func TestPrefetchChunks(t *testing.T) {
 	for i, chunk := range o.Chunks {
 		places[chunk] = PromisedPlace{Off: uint64(16 + i)}
 	}
-	if err := to.AddPromises(t.Context(), "team", []PromisedPack{{Generation: 1}}, places); err != nil {
+	packs := []PromisedPack{{Generation: 1, Size: 1000, Index: 900}}
+	if err := to.AddPromises(t.Context(), "team", packs, places); err != nil {
 		t.Fatal(err)
 	}
 	if err := to.Prefetch(t.Context(), []store.ID{id}); !IsPromised(err) {
@@ -147,7 +148,7 @@ func TestWithoutFetcher(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := object.Hash(object.Blob, []byte("there"))
-	if err := s.AddPromises(t.Context(), "team", []PromisedPack{{Generation: 1}},
+	if err := s.AddPromises(t.Context(), "team", []PromisedPack{{Generation: 1, Size: 1000, Index: 900}},
 		map[store.ID]PromisedPlace{id: {Off: 16}}); err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +162,11 @@ func TestWithoutFetcher(t *testing.T) {
 		_, err := s.Get(ctx, object.Blob, id)
 		done <- err
 	}()
-	<-asked
+	select {
+	case <-asked:
+	case err := <-done:
+		t.Fatalf("nobody was asked: %v", err)
+	}
 	var missed []store.ID
 	note := func(ids []store.ID) { missed = append(missed, ids...) }
 	for _, f := range []func([]store.ID){note, nil} {

@@ -298,7 +298,7 @@ func (s *Store) rescan(x *pack.Index, cause error) error {
 
 // Get returns the content of an object, verified against its ID. The slice
 // is the caller's to keep and change. A large blob is better read by
-// [Store.CopyBlob], and one of more than 128 MiB by nothing else.
+// [Store.CopyBlob], and one of more than 1 GiB by nothing else.
 //
 // The error matches [ErrNotFound] if there is no such object, and is a
 // [*object.CorruptError] if its bytes are no longer what was stored.
@@ -327,14 +327,7 @@ func (s *Store) get(ctx context.Context, kind object.Kind, id store.ID) ([]byte,
 			data = slices.Clone(data) // the group is for others, too
 		}
 	case h.Kind == pack.RecChunked && kind == object.Blob:
-		if n := chunksSize(data); n > pack.MaxObject {
-			err = fmt.Errorf("content of %d bytes, more than %d, is read in pieces only", n, pack.MaxObject)
-			break
-		}
-		var b appendWriter
-		if err = s.copyChunks(ctx, &b, id, data, loc); err == nil {
-			data = b
-		}
+		data, err = s.wholeOf(ctx, id, data, loc)
 	default:
 		err = corrupt(loc, "is of kind %d, not a %s", h.Kind, kind)
 	}
@@ -345,6 +338,20 @@ func (s *Store) get(ctx context.Context, kind object.Kind, id store.ID) ([]byte,
 		return nil, fmt.Errorf("%s %s: %w", kind, id.Short(), err)
 	}
 	return data, nil
+}
+
+// wholeOf returns the content whose chunks a list names.
+func (s *Store) wholeOf(ctx context.Context, id store.ID, list []byte, loc pack.Location) ([]byte, error) {
+	n, err := checkList(list, loc)
+	if err == nil && n > pack.MaxWhole {
+		err = fmt.Errorf("content of %d bytes, more than %d, is read in pieces only", n, pack.MaxWhole)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var b appendWriter
+	err = s.copyChunks(ctx, &b, id, list, loc)
+	return b, err
 }
 
 // CopyBlob writes the content of a blob to w and returns its length. What
@@ -448,12 +455,19 @@ func appendChunkRef(b []byte, id store.ID, n int) []byte {
 	return layout.Le.AppendUint32(append(b, id[:]...), uint32(n))
 }
 
-// chunksSize returns how long the content is of which this is the chunk list.
-func chunksSize(list []byte) (n int64) {
-	for ; len(list) >= chunkRefSize; list = list[chunkRefSize:] {
-		n += int64(layout.Le.Uint32(list[32:]))
+// checkList returns how long the content is of which this is the chunk list at loc.
+func checkList(list []byte, loc pack.Location) (size int64, err error) {
+	if len(list) == 0 || len(list)%chunkRefSize != 0 {
+		return 0, corrupt(loc, "chunk list of %d bytes", len(list))
 	}
-	return n
+	for ref := range slices.Chunk(list, chunkRefSize) {
+		n := layout.Le.Uint32(ref[32:])
+		if n > maxChunk {
+			return 0, corrupt(loc, "names a chunk of %d bytes: the limit is %d", n, maxChunk)
+		}
+		size += int64(n)
+	}
+	return size, nil
 }
 
 // joinChunks writes the chunks of the list at loc to w, as read returns them, and checks
@@ -462,8 +476,8 @@ func joinChunks(
 	ctx context.Context, w io.Writer, id store.ID, list []byte, loc pack.Location,
 	read func(chunk store.ID) ([]byte, error),
 ) error {
-	if len(list) == 0 || len(list)%chunkRefSize != 0 {
-		return corrupt(loc, "chunk list of %d bytes", len(list))
+	if _, err := checkList(list, loc); err != nil {
+		return err
 	}
 	whole := pack.BlobHashers.Get().(*blake3.Hasher)
 	defer pack.BlobHashers.Put(whole)
@@ -473,9 +487,6 @@ func joinChunks(
 			return err
 		}
 		chunk, n := store.ID(ref[:32]), layout.Le.Uint32(ref[32:])
-		if n > maxChunk {
-			return corrupt(loc, "names a chunk of %d bytes: the limit is %d", n, maxChunk)
-		}
 		data, err := read(chunk)
 		if err != nil {
 			return err

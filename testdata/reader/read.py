@@ -277,7 +277,7 @@ class Store:
         if at < 64 or b[at:at + 4] != b"BREC" or len(b) - at < 56:
             return None
         _, kind, codec, flags, raw, stored, id, crc, own = struct.unpack_from("<4sBBHII32sII", b, at)
-        if crc32c(b[at:at + 52]) != own or flags or raw > 1 << 27:
+        if crc32c(b[at:at + 52]) != own or flags or raw > 1 << 30 or raw > max(1 << 27, stored * 64):
             return None
         return kind, codec, raw, stored, id, crc
 

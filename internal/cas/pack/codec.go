@@ -75,7 +75,7 @@ var Decoder = sync.OnceValue(func() *zstd.Decoder {
 	d, err := zstd.NewReader(nil,
 		zstd.WithDecoderConcurrency(0),
 		zstd.WithDecoderLowmem(true),
-		zstd.WithDecoderMaxMemory(MaxObject),
+		zstd.WithDecoderMaxMemory(MaxWhole),
 		zstd.WithDecoderMaxWindow(maxWindow),
 		// The buffer handed in has the recorded length and decodeSlack: a frame
 		// that unpacks to more is an error, not an allocation.

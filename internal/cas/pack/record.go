@@ -26,10 +26,15 @@ const (
 	RecordMagic = 0x43455242 // "BREC"
 	HeaderSize  = 56
 
-	// MaxObject bounds what is in one record, so that one of 12 kB that says otherwise costs no
-	// more. Blobs are cut into chunks far below it; earlier versions did not cut what an edit
-	// or a merge had made, files of up to 100 MiB.
+	// MaxObject bounds what is in one record. Blobs are cut into chunks far below it.
 	MaxObject = 128 << 20
+
+	// MaxWhole bounds it for readers, and what they take whole of an object in chunks. Earlier
+	// versions did not cut what an edit or a merge had made, files of up to 100 MiB, or more
+	// where a user had raised that limit. Above MaxObject the record itself must be 1/maxRatio
+	// of it, so that one of 12 kB that says 1 GiB costs no memory.
+	MaxWhole = 1 << 30
+	maxRatio = 64
 )
 
 // A Header precedes each object in a pack (§3.2).
@@ -55,7 +60,7 @@ func (h *Header) Append(b []byte) []byte {
 
 var (
 	ErrRecord  = errors.New("bad record header")
-	errTooLong = fmt.Errorf("%w: the limit of an object in one record is %d bytes", ErrRecord, MaxObject)
+	errTooLong = fmt.Errorf("%w: it says that more is in it than in any record", ErrRecord)
 )
 
 func ParseHeader(b []byte) (Header, error) {
@@ -74,7 +79,7 @@ func ParseHeader(b []byte) (Header, error) {
 	if h.Kind == RecGroup && !h.isGroup() || h.Kind != RecGroup && h.Stored > h.Raw {
 		return Header{}, ErrRecord // raw is chosen where it is smaller
 	}
-	if h.Raw > MaxObject {
+	if h.Raw > MaxWhole || h.Raw > MaxObject && uint64(h.Raw) > maxRatio*uint64(h.Stored) {
 		return Header{}, errTooLong
 	}
 	return h, nil
