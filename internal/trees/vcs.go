@@ -12,8 +12,8 @@ import (
 // with characters that are not seen, with a dot, a space or a stream behind it, or in eight characters.
 // "": there is none.
 func LikeVCS(name string) string {
-	if name == "" || name[0] < utf8.RuneSelf && strings.IndexByte(".gGhHsSjJ", name[0]) < 0 {
-		return ""
+	if name == "" || name[0] < utf8.RuneSelf && name[0] != '.' && strings.IndexByte(name, '~') < 0 {
+		return "" // what most names are, which a capture looks at one by one
 	}
 	seen := strings.Map(func(r rune) rune {
 		if unicode.Is(unicode.Cf, r) {
