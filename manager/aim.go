@@ -49,7 +49,10 @@ func (x *restore) findOut(ctx context.Context) error {
 		return fmt.Errorf("session %q: %w", m.opts.Session, ErrNoSession)
 	}
 	x.undo, _ = last.Lists()
-	if x.aim, err = x.aimAt(ctx, l, x.reach(target)); err != nil {
+	if target, err = x.reach(ctx, l, target); err != nil {
+		return err
+	}
+	if x.aim, err = x.aimAt(ctx, l, target); err != nil {
 		return err
 	}
 	x.result.NotCaptured, x.result.Differing = x.notCaptured, x.differing

@@ -194,17 +194,28 @@ func (m *FileSnapshotManager) checkPlace(s *store.Snapshot) error {
 	return fmt.Errorf("%w: it is of %q", ErrOtherSession, s.Root)
 }
 
-// reach returns a target as this session reaches it: what others have made of another session,
-// or of one that began elsewhere, is bytes, and no turn leads there.
-func (x *restore) reach(target *Point) *Point {
+// reach returns a target as this session reaches it. What others have made of another session, or
+// of one that began elsewhere, is bytes, and no turn leads there; nor does one lead to what another
+// session of the directory has recorded, which stands for where this one was at that time.
+func (x *restore) reach(ctx context.Context, l *line, target *Point) (*Point, error) {
 	s := target.Snapshot
-	if s == nil || s.Worktree == x.m.project.Worktree ||
-		target.at != nil && x.tip.Start() != 0 && target.at.Start() == x.tip.Start() {
-		return target
+	if s == nil || target.on == nil && target.at == nil {
+		return target, nil
+	}
+	if s.Worktree == x.m.project.Worktree {
+		own, err := l.has(ctx, s)
+		if own || err != nil {
+			return target, err
+		}
+		if !x.opts.Exact && len(x.opts.Paths) == 0 {
+			return l.asOf(ctx, s)
+		}
+	} else if target.at != nil && x.tip.Start() != 0 && target.at.Start() == x.tip.Start() {
+		return target, nil
 	}
 	q := *target
 	q.on, q.at = nil, nil
-	return &q
+	return &q, nil
 }
 
 // newestOf returns the newest record of a session where a record of it was made.

@@ -658,12 +658,19 @@ func (m *FileSnapshotManager) owns(ctx context.Context, s *store.Snapshot) (bool
 		return true, nil
 	case s.Worktree != m.project.Worktree:
 		return false, nil
-	case s.Session == m.opts.Session:
-		return true, nil
 	}
 	l, err := m.line(ctx)
 	if err != nil {
 		return false, err
+	}
+	return l.has(ctx, s)
+}
+
+// has reports whether a record of the directory is of the line's session, or of what it was
+// forked from, up to there.
+func (l *line) has(ctx context.Context, s *store.Snapshot) (bool, error) {
+	if s.Session == l.m.opts.Session {
+		return true, nil
 	}
 	past, err := l.past(ctx)
 	return s.Seq <= past[s.Session], err

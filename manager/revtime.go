@@ -80,6 +80,29 @@ func (m *FileSnapshotManager) labelled(ctx context.Context, label string) (*Poin
 	return m.recordPoint(ctx, found[0])
 }
 
+// asOf returns where the session was when another one of the directory made a record: its newest
+// state of then, its start if it began later.
+func (l *line) asOf(ctx context.Context, made *store.Snapshot) (*Point, error) {
+	for s, err := range l.m.states(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		if s.Seq > made.Seq {
+			continue
+		}
+		own, err := l.has(ctx, s)
+		switch {
+		case err != nil:
+			return nil, err
+		case own && s.Pruned:
+			return nil, fmt.Errorf("session %q: its snapshot of then %w", l.m.opts.Session, store.ErrPruned)
+		case own:
+			return l.m.recordPoint(ctx, s)
+		}
+	}
+	return l.startPoint(ctx)
+}
+
 // moments yields the records of the session, or of all in its directory where any will do,
 // newest first: each is a state that the directory had.
 func (m *FileSnapshotManager) moments(ctx context.Context) iter.Seq2[*store.Snapshot, error] {

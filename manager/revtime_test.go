@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/boocode/filestore/internal/object"
+	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/store"
 )
 
@@ -144,5 +145,61 @@ func TestResolveLabelOfAnother(t *testing.T) {
 	three := b.open("three")
 	if p, err := three.Resolve(t.Context(), "named"); !errors.Is(err, ErrAmbiguous) {
 		t.Errorf("named, of two others: %+v, %v", p, err)
+	}
+}
+
+// A restore to what another session has a label for takes back what this one did since, and nothing
+// of the other; by PATH, or exactly, it is the state that the label names.
+func TestRestoreLabelOfAnother(t *testing.T) {
+	b := newBench(t)
+	b.write("a", "0")
+	b.write("f", "0")
+	one, two := b.open("one"), b.open("two")
+	b.initialize(one)
+	b.initialize(two)
+	label := func(text, name string) {
+		t.Helper()
+		b.write("a", text)
+		if _, err := one.Snapshot(t.Context(), &SnapshotOptions{Label: name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	label("1", "early")
+	b.turn(two, func() { b.write("f", "1") })
+	label("2", "late")
+	b.turn(one, func() { b.write("a", "3") })
+	b.turn(two, func() { b.write("f", "2") })
+	for _, c := range []struct {
+		opts RestoreOptions
+		want files
+		back []int
+	}{
+		{RestoreOptions{Target: "late"}, files{"a": "3", "f": "1"}, []int{1}},
+		{RestoreOptions{Target: "early"}, files{"a": "3", "f": "0"}, []int{0, 1}},
+		{RestoreOptions{Target: "early", Paths: []string{"a"}, OnDirty: rollback.Overwrite}, files{"a": "1", "f": "2"},
+			nil},
+		{RestoreOptions{Target: "late", Exact: true, OnDirty: rollback.Overwrite}, files{"a": "2", "f": "1"}, nil},
+	} {
+		r := b.restore(two, &c.opts)
+		if !c.opts.Exact && !slices.Equal(r.TurnsTakenBack, c.back) {
+			t.Errorf("%+v: turns %v are taken back, want %v", c.opts, r.TurnsTakenBack, c.back)
+		}
+		b.expectFiles(c.want)
+		if _, err := two.Undo(t.Context(), new(UndoOptions)); err != nil {
+			t.Fatal(err)
+		}
+		b.expectFiles(files{"a": "3", "f": "2"})
+	}
+	b.restore(two, &RestoreOptions{Target: "early"})
+	if p, err := two.Resolve(t.Context(), "start"); err != nil || p.Snapshot.Session != "two" {
+		t.Errorf("start: %+v, %v", p, err)
+	}
+	if _, err := two.Resolve(t.Context(), "@"); err != nil {
+		t.Error(err)
+	}
+	for mo, err := range one.Timeline(t.Context()) {
+		if err != nil || len(mo.TookBack) > 0 || mo.TakenBack != nil {
+			t.Errorf("session one: %+v, %v", mo, err)
+		}
 	}
 }
