@@ -69,8 +69,8 @@ type ForgottenBlob struct {
 // matches [history.ErrUnknown] if no snapshot has anything at a path, or the store has no
 // such content, and [ErrNothingToForget].
 //
-// The same content elsewhere is forgotten, too. What other files have in common
-// with one that is large, and so stored in pieces, stays as their piece.
+// The same content elsewhere is forgotten, too. A large file is stored in pieces: a piece
+// that is also one of another file stays, since that file needs it.
 func PlanForget(ctx context.Context, s *cas.Store, opts *ForgetOptions) (*ForgetPlan, error) {
 	p, err := planForget(ctx, s, opts)
 	if err != nil {

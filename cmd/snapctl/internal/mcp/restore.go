@@ -165,7 +165,7 @@ func restoreTo(ctx context.Context, m *manager.FileSnapshotManager, opts *manage
 		return nil, badArgument("target disk: want the revision to go back to")
 	}
 	if opts.Exact && len(opts.Paths) > 0 {
-		return nil, badArgument("exact is for all files: paths are restored exactly as it is")
+		return nil, badArgument("exact is for all files: with paths, onDirty: overwrite restores what was edited, too")
 	}
 	var err error
 	if opts.Paths, err = treePaths(m, opts.Paths); err != nil {
