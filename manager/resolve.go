@@ -86,12 +86,17 @@ func (m *FileSnapshotManager) Resolve(ctx context.Context, rev string) (*Point, 
 func (m *FileSnapshotManager) resolve(ctx context.Context, rev string) (*Point, error) {
 	p, err := m.find(ctx, rev)
 	if err == nil && p.State.IsZero() {
-		err = fmt.Errorf("revision %q: %w: its record is lost", rev, ErrUnknown)
+		err = recordLost(rev)
 	}
 	if err != nil {
 		return nil, err
 	}
 	return p, nil
+}
+
+// recordLost says that the journal has lost what a name stands for.
+func recordLost(rev string) error {
+	return fmt.Errorf("revision %q: %w: its record is lost", rev, ErrUnknown)
 }
 
 // find is resolve, but what it finds may be a start that is lost.
@@ -136,9 +141,17 @@ func (l *line) turnsBefore(ctx context.Context, p *Point, rev string, n int) (*P
 	isOwn := at.Session == l.m.opts.Session
 	for t := l.Trail(at, ""); ; {
 		r, err := t.Next(ctx)
-		switch {
-		case err != nil:
+		if err != nil {
 			return nil, err
+		}
+		missing, err := l.lostBefore(ctx, last)
+		if err != nil {
+			return nil, err
+		}
+		if left -= missing; missing > 0 && left < 1 {
+			return nil, recordLost(fmt.Sprintf("%s~%d", rev, n))
+		}
+		switch {
 		case r == nil && left <= 1 && isOwn:
 			return l.startPoint(ctx)
 		case r == nil && left <= 1:
@@ -291,7 +304,9 @@ func (l *line) nthLast(ctx context.Context, n int) (*Point, error) {
 		if at, err = l.Ancestor(ctx, tip, func(r *record) bool { return r.Facts.Depth <= depth }); err != nil {
 			return nil, err
 		}
-		left = max(at.Facts.Depth-depth, 0)
+		if left = at.Facts.Depth - depth; left < 0 {
+			return nil, recordLost(fmt.Sprintf("@~%d", n))
+		}
 	}
 	t := l.Trail(at, "")
 	pure := true
@@ -301,6 +316,13 @@ func (l *line) nthLast(ctx context.Context, n int) (*Point, error) {
 		r, err := t.Next(ctx)
 		if err != nil {
 			return nil, err
+		}
+		missing, err := l.lostBefore(ctx, last)
+		if err != nil {
+			return nil, err
+		}
+		if left -= missing; left < 0 {
+			return nil, recordLost(fmt.Sprintf("@~%d", n))
 		}
 		if r != nil && last != nil && r.IsSameTurn(last) {
 			last = r
@@ -338,6 +360,18 @@ func (l *line) nthLast(ctx context.Context, n int) (*Point, error) {
 		passed = passed || history.IsSame(next, last)
 	}
 	return l.generation(ctx, next, n, nil, gone)
+}
+
+// lostBefore returns how many turns right before one the journal has lost. r may be nil.
+func (l *line) lostBefore(ctx context.Context, r *record) (int, error) {
+	if r == nil || r.Seq == 0 || r.Facts.Prev == 0 || l.log != nil {
+		return 0, nil // what only a log has is no part of the chain
+	}
+	prev, err := l.m.records.StepAt(ctx, r.Facts.Prev, r.Session)
+	if err != nil || prev.Seq == r.Facts.Prev && !prev.State().IsZero() {
+		return 0, err
+	}
+	return max(r.Facts.Depth-prev.Facts.Depth-1, 0), nil
 }
 
 // generation returns the point of @~n: the end of a turn, or the start if it is
@@ -410,7 +444,8 @@ func (m *FileSnapshotManager) hasTree(ctx context.Context, id store.ID, entry st
 }
 
 // atTurn returns the end of turn n, also if it was taken back. A turn that no
-// record tells of changed nothing: it is the end of the one before it.
+// record tells of changed nothing: it is the end of the one before it. But where
+// the journal has lost records there is no telling.
 func (l *line) atTurn(ctx context.Context, n int) (*Point, error) {
 	tip, err := l.newest(ctx)
 	if err != nil {
@@ -445,7 +480,8 @@ func (l *line) atTurn(ctx context.Context, n int) (*Point, error) {
 	if r.IsTurn() && r.Turn() == n {
 		return l.stepPoint(ctx, r)
 	}
-	var before *record // of the turns that were taken back
+	var before, newer *record // of the turns that were taken back; the record behind o
+	isLost := false
 	for o, err := range l.m.records.TimeBack(ctx, head) {
 		if err != nil {
 			return nil, err
@@ -456,6 +492,12 @@ func (l *line) atTurn(ctx context.Context, n int) (*Point, error) {
 		if o.IsTurn() && o.Turn() < n && before == nil {
 			before = o
 		}
+		isLost = isLost || newer != nil && newer.Session == o.Session && newer.Parent != o.Seq &&
+			o.Next() <= n && n < newer.Next()
+		newer = o
+	}
+	if isLost || newer != nil && newer.Parent != 0 && n < newer.Next() {
+		return nil, recordLost(fmt.Sprintf("turn:%d", n))
 	}
 	if r.Turn() > n && before != nil || before != nil && before.Turn() > r.Turn() {
 		r = before
