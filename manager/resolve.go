@@ -461,6 +461,13 @@ func (l *line) atTurn(ctx context.Context, n int) (*Point, error) {
 			return nil, err
 		}
 	}
+	if n >= next && head != nil {
+		last, err := l.lastStep(ctx, head)
+		if err != nil {
+			return nil, err
+		}
+		next = max(next, last.Next())
+	}
 	if n >= next {
 		return nil, fmt.Errorf("turn %d: %w: session %q has had %s so far", n, ErrUnknown,
 			l.m.opts.Session, turnsUpTo(next))
@@ -480,8 +487,9 @@ func (l *line) atTurn(ctx context.Context, n int) (*Point, error) {
 	if r.IsTurn() && r.Turn() == n {
 		return l.stepPoint(ctx, r)
 	}
-	var before, newer *record // of the turns that were taken back; the record behind o
-	isLost := false
+	var before *record // of the turns that were taken back
+	wasLost := false   // records between that and the turn after n
+	newer := head
 	for o, err := range l.m.records.TimeBack(ctx, head) {
 		if err != nil {
 			return nil, err
@@ -489,14 +497,16 @@ func (l *line) atTurn(ctx context.Context, n int) (*Point, error) {
 		if o.IsTurn() && o.Turn() == n {
 			return l.stepPoint(ctx, o)
 		}
+		if before == nil {
+			isHole := newer != o && newer.Session == o.Session && newer.Parent != o.Seq
+			wasLost = o.IsAfterGap(o.Facts.After) || (wasLost || isHole) && !(o.IsTurn() && o.Turn() > n)
+		}
 		if o.IsTurn() && o.Turn() < n && before == nil {
 			before = o
 		}
-		isLost = isLost || newer != nil && newer.Session == o.Session && newer.Parent != o.Seq &&
-			o.Next() <= n && n < newer.Next()
 		newer = o
 	}
-	if isLost || newer != nil && newer.Parent != 0 && n < newer.Next() {
+	if wasLost || before == nil && newer != nil && newer.Parent != 0 {
 		return nil, recordLost(fmt.Sprintf("turn:%d", n))
 	}
 	if r.Turn() > n && before != nil || before != nil && before.Turn() > r.Turn() {
@@ -919,8 +929,8 @@ func boolCompare(a, b bool) int {
 }
 
 // position returns the number of the record that a turn would build on, and what
-// number it would have. w is that of the look.
-func (l *line) position(ctx context.Context, w *cas.Writer) (prev uint64, turn int, err error) {
+// number it would have. w is that of the look, t what it knows of turns.
+func (l *line) position(ctx context.Context, w *cas.Writer, t *history.Turns) (prev uint64, turn int, err error) {
 	head, err := l.m.records.NewestIn(w, l.m.opts.Session)
 	if err != nil || head == nil {
 		return 0, 0, err
@@ -929,8 +939,48 @@ func (l *line) position(ctx context.Context, w *cas.Writer) (prev uint64, turn i
 	if err != nil {
 		return 0, 0, err
 	}
-	turn, err = l.nextTurn(ctx, head)
+	if turn, err = l.nextTurn(ctx, head); err == nil && len(t.Lost) > 0 {
+		turn, err = l.afterLost(ctx, head, turn, t.Lost)
+	}
 	return at.Seq, turn, err
+}
+
+// lastStep returns the newest turn or start at or before a record of the session, the oldest
+// record that there is if there is none. It may have come back after it had been lost, and
+// then those behind it do not know of it.
+func (l *line) lastStep(ctx context.Context, head *record) (last *record, err error) {
+	for r, err := range l.m.records.OwnBack(ctx, head) {
+		if err != nil {
+			return nil, err
+		}
+		if last = r; r.IsStep() {
+			break
+		}
+	}
+	return last, nil
+}
+
+// afterLost returns the number of the next turn, where records are lost that may have been
+// turns: each of them has its number for itself, as it may come back.
+func (l *line) afterLost(ctx context.Context, head *record, turn int, lost []uint64) (int, error) {
+	last, err := l.lastStep(ctx, head)
+	if err != nil {
+		return 0, err
+	}
+	since := last.Seq // what was lost before was counted then
+	turn = max(turn, last.Next())
+	for _, newest := range lost {
+		for seq := newest; seq > since; seq-- {
+			if _, err := l.m.records.Record(ctx, seq); err == nil {
+				break
+			} else if !errors.Is(err, store.ErrNotFound) {
+				return 0, err
+			}
+			turn++
+		}
+		since = max(since, newest)
+	}
+	return turn, nil
 }
 
 // nextTurn returns the number of the session's next turn, one more than the

@@ -237,7 +237,7 @@ func (m *FileSnapshotManager) nextTurn(ctx context.Context, o *look, turn *Turn)
 		}
 		next.Leaf, next.LeafAt = m.leaf(l.log), l.log.Leaf()
 	}
-	if next.Prev, next.Turn, err = l.position(ctx, o.w); err != nil {
+	if next.Prev, next.Turn, err = l.position(ctx, o.w, o.turns); err != nil {
 		return nil, err
 	}
 	var goesOn *record
@@ -809,7 +809,7 @@ func (e *turnEnd) findTurn(ctx context.Context) (err error) {
 	if len(e.windows) == 0 {
 		e.windows = []string{m.opts.Session}
 	}
-	e.turn.Prev, e.turn.Turn, err = l.position(ctx, e.w)
+	e.turn.Prev, e.turn.Turn, err = l.position(ctx, e.w, e.turns)
 	return err
 }
 

@@ -121,8 +121,20 @@ func (rs *Records) newestOf(epoch uint64, s *store.Snapshot, err error) (*Record
 	return Read(s)
 }
 
-// Before returns the session's record before another; nil if all are lost.
+// Before returns the session's record before another; nil if all are lost. What was lost
+// when a record was made, and came back since, is before it, though it names another.
 func (rs *Records) Before(ctx context.Context, r *Record) (*Record, error) {
+	if r.IsAfterGap(r.Facts.After) { // when it was made
+		for seq := r.Seq - 1; seq > max(r.Parent, r.Facts.After); seq-- {
+			back, err := rs.Record(ctx, seq)
+			if err != nil && !errors.Is(err, store.ErrNotFound) {
+				return nil, err
+			}
+			if err == nil && back.Worktree == rs.worktree && back.Session == r.Session {
+				return back, nil
+			}
+		}
+	}
 	return rs.OrBefore(ctx, r.Parent, func(s *store.Snapshot) bool { return s.Session == r.Session })
 }
 
