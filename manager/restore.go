@@ -556,7 +556,8 @@ func (x *restore) fill(plan *livedir.Plan, back, forth []*record) {
 		}
 	}
 	for _, it := range plan.Items {
-		if it.Parent && it.Do != rollback.Failed && it.Do != rollback.Skipped {
+		isInWay := it.Now != nil && !it.Now.Mode.IsDir() // of a directory that is made
+		if it.Parent && !isInWay && it.Do != rollback.Failed && it.Do != rollback.Skipped {
 			continue
 		}
 		if it.Dirty {
@@ -570,6 +571,9 @@ func (x *restore) fill(plan *livedir.Plan, back, forth []*record) {
 		switch it.Do {
 		case rollback.Restore:
 			list = &x.result.Restored
+			if it.Parent {
+				it.Note = strings.TrimSuffix(inPlaceOf(it.Now)+"; "+it.Note, "; ")
+			}
 			if it.Merged = it.Merged && !x.replaced[it.Path]; it.Merged {
 				was := cmp.Or(it.From, x.moved[it.Path])
 				x.result.Merged = append(x.result.Merged, MergedFile{Path: it.Path, Hunks: x.hunks[it.Path], Was: was,
@@ -592,4 +596,12 @@ func (x *restore) fill(plan *livedir.Plan, back, forth []*record) {
 		*list = append(*list, it.Path)
 		x.result.Items = append(x.result.Items, it)
 	}
+}
+
+// inPlaceOf says what goes where a directory is made.
+func inPlaceOf(now *tree.Entry) string {
+	if now.Mode.Kind() == tree.ModeSymlink {
+		return "in place of a symbolic link"
+	}
+	return "in place of a file"
 }

@@ -598,6 +598,76 @@ func TestRestoreDirectoryExactly(t *testing.T) {
 	}
 }
 
+// What is in the way of a directory, and is overwritten for a file in it, is in the plan and in
+// the result.
+func TestRestoreSaysWhatWasInTheWay(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		opts RestoreOptions
+		link bool
+		rule string // what is ignored by then
+	}{
+		{"named, exactly", RestoreOptions{Paths: []string{"d/f"}, Exact: true}, false, ""},
+		{"named, a link", RestoreOptions{Paths: []string{"d/f"}, Exact: true}, true, ""},
+		{"named, overwritten", RestoreOptions{Paths: []string{"d/f"}, OnDirty: rollback.Overwrite}, false, ""},
+		{"overwritten", RestoreOptions{OnDirty: rollback.Overwrite}, false, ""},
+		{"ignored", RestoreOptions{Paths: []string{"d/f"}, Exact: true}, false, "d\n"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b := newBench(t)
+			m := b.open("s")
+			b.write("d/f", "1")
+			b.initialize(m)
+			b.turn(m, func() { b.write("d/f", "2") })
+			b.remove("d")
+			if b.write("d", "precious"); tc.link {
+				b.remove("d")
+				if err := os.Symlink("elsewhere", filepath.Join(b.dir, "d")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if tc.rule != "" {
+				b.write(".booignore", tc.rule)
+			}
+			now := b.files()
+			tc.opts.Target = "start"
+			said := func(r *RestoreResult) {
+				t.Helper()
+				if d := cmp.Diff([]string{"d", "d/f"}, r.Restored); d != "" || !slices.Contains(r.Dirty, "d") {
+					t.Errorf("dirty %q, restored (-want +got):\n%s", r.Dirty, d)
+				}
+				if it := r.Items[0]; it.Path != "d" || !it.Dirty || !strings.HasPrefix(it.Note, "in place of a ") {
+					t.Errorf("item %+v", it)
+				}
+			}
+			ahead := tc.opts
+			ahead.Preview = true
+			said(b.restore(m, &ahead))
+			b.expectFiles(now)
+			said(b.restore(m, &tc.opts))
+			b.undo(m)
+			b.expectFiles(now)
+		})
+	}
+	t.Run("undo", func(t *testing.T) {
+		b := newBench(t)
+		m := b.open("s")
+		b.write("d/f", "1")
+		b.initialize(m)
+		b.turn(m, func() { b.write("d/f", "2") })
+		b.restore(m, &RestoreOptions{Target: "start"})
+		b.remove("d")
+		b.write("d", "precious")
+		for _, preview := range []bool{true, false} {
+			r, err := m.Undo(t.Context(), &UndoOptions{OnDirty: rollback.Overwrite, Preview: preview})
+			if err != nil || !slices.Equal(r.Restored, []string{"d", "d/f"}) || !slices.Contains(r.Dirty, "d") {
+				t.Errorf("preview %v: %+v, %v", preview, r, err)
+			}
+		}
+		b.expectFiles(files{"d/f": "2"})
+	})
+}
+
 // A path that is there is no glob, and the insides of a repository are not
 // ours to restore.
 func TestRestorePaths(t *testing.T) {
