@@ -503,16 +503,7 @@ func (ws *wants) exactly(match func(string) bool) error {
 		if !match(d.Path) {
 			continue
 		}
-		if d.Status == tree.Uncaptured && ws.asked.expressly {
-			why, err := trees.WhyOmitted(ws.ctx, g, disk.Coverage, d.Path)
-			if err != nil {
-				return err
-			}
-			if why == trees.Sparse {
-				d.Status = tree.Deleted
-			}
-		}
-		if d.Status == tree.Captured || d.Status == tree.Uncaptured {
+		if d.Status == tree.Captured || d.Status == tree.Uncaptured && !ws.asked.expressly {
 			ws.unseen[d.Path] = true
 			continue
 		}

@@ -36,7 +36,8 @@ type RestoreOptions struct {
 	// turns have changed between the target and now, and that only as far as they did.
 	Paths []string `json:"paths,omitempty"`
 
-	// Exact restores all that differs from the target, whoever changed it.
+	// Exact restores all that differs from the target, whoever changed it; what is left out
+	// of snapshots by now only if Paths name it.
 	Exact bool `json:"exact,omitempty"`
 
 	// OnDirty says what becomes of files that are not as the session left
@@ -232,8 +233,8 @@ type asked struct {
 	reverts []int          // numbers of the turns that it takes back by name; nil: it goes to a moment
 	list    string         // in which it comes next then: history.TopsUndo or history.TopsRedo
 
-	// What git has taken out is put back, too: files are named that are to be
-	// as they were, whoever has changed them.
+	// What git has taken out, or is left out by now, is put back, too: files are named
+	// that are to be as they were, whoever has changed them.
 	expressly bool
 	always    bool // it is recorded even if it changes nothing
 

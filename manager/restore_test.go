@@ -668,6 +668,36 @@ func TestRestoreSaysWhatWasInTheWay(t *testing.T) {
 	})
 }
 
+// A file that is ignored by now is restored where it is named, and only there; undo brings back
+// what it held.
+func TestRestoreWhatIsIgnoredByNow(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	b.write("g/x", "0")
+	b.initialize(m)
+	b.turn(m, func() { b.write("g/x", "1") })
+	b.turn(m, func() { b.write(".booignore", "g\n"); b.write("g/new", "ignored") })
+	now := b.files()
+	for _, path := range []string{"g/x", "g", "*/x"} {
+		if r := b.restore(m, &RestoreOptions{Target: "start", Paths: []string{path}, Exact: true}); !r.IsComplete() {
+			t.Errorf("%s: %+v", path, r)
+		}
+		b.expectFiles(files{"g/x": "0", "g/new": "ignored", ".booignore": "g\n"})
+		b.undo(m)
+		b.expectFiles(now)
+	}
+	r := b.restore(m, &RestoreOptions{Target: "start", Exact: true})
+	if d := cmp.Diff([]string{"g/x"}, r.NotCaptured); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	b.expectFiles(files{"g/x": "1", "g/new": "ignored"})
+	b.undo(m)
+	r, err := m.Revert(t.Context(), &RevertOptions{Turns: []string{"turn:0"}, Preview: true})
+	if err != nil || len(r.Items) != 1 || strings.Contains(r.Items[0].Why, "deleted") {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
 // A path that is there is no glob, and the insides of a repository are not
 // ours to restore.
 func TestRestorePaths(t *testing.T) {

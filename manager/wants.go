@@ -209,12 +209,16 @@ func (a *aim) hide(p string, by *record) {
 	a.hidden[p] = by
 }
 
-// hiddenBy says that a change lies under the deletion of another turn.
+// hiddenBy says that a change lies under what another turn has deleted, or left out.
 func hiddenBy(by, hidden standing.StepChange) string {
-	if hidden.Change.Old == nil {
-		return fmt.Sprintf("hidden by turn %d, which has deleted what turn %d made", by.By.Turn(), hidden.By.Turn())
+	has, did := "deleted", "changed"
+	if by.Change.Status == tree.Uncaptured {
+		has = "left out of the snapshots"
 	}
-	return fmt.Sprintf("hidden by turn %d, which has deleted what turn %d changed", by.By.Turn(), hidden.By.Turn())
+	if hidden.Change.Old == nil {
+		did = "made"
+	}
+	return fmt.Sprintf("hidden by turn %d, which has %s what turn %d %s", by.By.Turn(), has, hidden.By.Turn(), did)
 }
 
 // oneByOne wants of a path what is there without changes, newest first, and with
