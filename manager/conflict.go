@@ -192,7 +192,7 @@ func (x *restore) hintWithTurns(by []string) string {
 		}
 		turns = append(turns, n)
 	}
-	return revertLine(turns, "", x.opts.Paths)
+	return x.revertLine(turns, "", x.opts.Paths)
 }
 
 // nameLeft finds the turns of a restore that is done of which something is in still, since it is in
@@ -268,12 +268,12 @@ func (x *restore) hintOnConflict(c *Conflict) string {
 	if len(x.opts.Hunks) > 0 {
 		flags = fmt.Sprint(" --hunks ", x.opts.Hunks[0], flags)
 	}
-	return revertLine(turns, flags, []string{c.Path})
+	return x.revertLine(turns, flags, []string{c.Path})
 }
 
 // revertLine returns the command that takes back turns.
-func revertLine(turns []int, flags string, paths []string) string {
-	text := "snapctl revert"
+func (x *restore) revertLine(turns []int, flags string, paths []string) string {
+	text := "snapctl --session " + x.m.opts.Session + " revert"
 	slices.Sort(turns)
 	for _, n := range slices.Compact(turns) {
 		text += fmt.Sprint(" turn:", n)

@@ -95,7 +95,7 @@ func TestBlockedBy(t *testing.T) {
 		b.initialize(o)
 		b.turn(o, fn)
 	}
-	const byHand = "snapctl revert turn:0 --on-conflict markers -- p"
+	const byHand = "snapctl --session s revert turn:0 --on-conflict markers -- p"
 	for _, c := range []struct {
 		name  string
 		since func(b *bench, m *FileSnapshotManager)
@@ -106,18 +106,18 @@ func TestBlockedBy(t *testing.T) {
 		{"the user", func(b *bench, _ *FileSnapshotManager) { b.replace("p", "A", "u") },
 			[]string{"user"}, "you and turn 0 changed the same lines", byHand},
 		{"a turn", func(b *bench, m *FileSnapshotManager) { b.turn(m, func() { b.replace("p", "A", "B") }) },
-			[]string{"turn:1"}, "turn 1 and turn 0 changed the same lines", "snapctl revert turn:0 turn:1"},
+			[]string{"turn:1"}, "turn 1 and turn 0 changed the same lines", "snapctl --session s revert turn:0 turn:1"},
 		{"two turns, and one that is elsewhere", func(b *bench, m *FileSnapshotManager) {
 			b.turn(m, func() { b.replace("p", "A", "B") })
 			b.turn(m, func() { b.replace("p", "2", "X") })
 			b.turn(m, func() { b.replace("p", "B", "A2") })
 		}, []string{"turn:1", "turn:3"}, "turn 1, turn 3 and turn 0 changed the same lines",
-			"snapctl revert turn:0 turn:1 turn:3"},
+			"snapctl --session s revert turn:0 turn:1 turn:3"},
 		{"behind lines that others added", func(b *bench, m *FileSnapshotManager) {
 			b.turn(m, func() { b.write("p", "new\nnew\nnew\n"+b.files()["p"]) })
 			b.turn(m, func() { b.replace("p", "A", "B") })
 		}, []string{"turn:1", "turn:2"}, "turn 1, turn 2 and turn 0 changed the same lines",
-			"snapctl revert turn:0 turn:1 turn:2"},
+			"snapctl --session s revert turn:0 turn:1 turn:2"},
 		{"a turn and the user", func(b *bench, m *FileSnapshotManager) {
 			b.turn(m, func() { b.replace("p", "A", "B") })
 			b.replace("p", "B", "u")
@@ -132,7 +132,7 @@ func TestBlockedBy(t *testing.T) {
 			b.turn(m, func() { b.replace("p", "A", "B") })
 			b.revert(m, "1")
 			b.turn(m, func() { b.replace("p", "A", "D") })
-		}, []string{"turn:2"}, "turn 2 and turn 0 changed the same lines", "snapctl revert turn:0 turn:2"},
+		}, []string{"turn:2"}, "turn 2 and turn 0 changed the same lines", "snapctl --session s revert turn:0 turn:2"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b, m := conflictDay(t, c.since)
@@ -355,7 +355,7 @@ func TestTheirsWhole(t *testing.T) {
 			put(c.user)
 			r := b.revert(m, "0")
 			want := []Conflict{{Path: "p", Why: c.why, BlockedBy: []string{"user"},
-				Hint: "snapctl revert turn:0 --on-conflict theirs -- p"}}
+				Hint: "snapctl --session s revert turn:0 --on-conflict theirs -- p"}}
 			if d := cmp.Diff(want, r.Conflicts); d != "" {
 				t.Errorf("conflicts (-want +got):\n%s", d)
 			}
@@ -459,7 +459,7 @@ func TestHidden(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := []Conflict{{Path: "p", Why: "hidden", BlockedBy: []string{"turn:1"},
-				Hint: "snapctl revert turn:0 turn:1 -- p q"}}
+				Hint: "snapctl --session s revert turn:0 turn:1 -- p q"}}
 			if d := cmp.Diff(want, r.Conflicts); d != "" {
 				t.Errorf("conflicts (-want +got):\n%s", d)
 			}
@@ -576,25 +576,28 @@ func TestHintSettles(t *testing.T) {
 		marked bool
 	}{
 		{"lines of the user", func(b *bench, _ *FileSnapshotManager) { b.replace("p", "A", "u") }, revertOf("0"),
-			"snapctl revert turn:0 --on-conflict markers -- p", RevertOptions{Turns: []string{"0"},
+			"snapctl --session s revert turn:0 --on-conflict markers -- p",
+			RevertOptions{Turns: []string{"0"},
 				OnConflict: rollback.ConflictMarkers, Paths: []string{"p"}}, true},
 		{"lines, by a restore", func(b *bench, m *FileSnapshotManager) {
 			b.turn(m, func() { b.write("q", "turn 1\n") })
 			b.replace("p", "A", "u")
-		}, restoreTo("start"), "snapctl revert turn:0 --on-conflict markers -- p", RevertOptions{Turns: []string{"0"},
-			OnConflict: rollback.ConflictMarkers, Paths: []string{"p"}}, true},
+		}, restoreTo("start"), "snapctl --session s revert turn:0 --on-conflict markers -- p",
+			RevertOptions{Turns: []string{"0"},
+				OnConflict: rollback.ConflictMarkers, Paths: []string{"p"}}, true},
 		{"lines of one of two turns", func(b *bench, m *FileSnapshotManager) {
 			b.turn(m, func() { b.replace("p", "2", "B") })
 			b.replace("p", "A", "u")
-		}, revertOf("0", "1"), "snapctl revert turn:0 --on-conflict markers -- p", RevertOptions{Turns: []string{"0"},
-			OnConflict: rollback.ConflictMarkers, Paths: []string{"p"}}, true},
+		}, revertOf("0", "1"), "snapctl --session s revert turn:0 --on-conflict markers -- p",
+			RevertOptions{Turns: []string{"0"},
+				OnConflict: rollback.ConflictMarkers, Paths: []string{"p"}}, true},
 		{"a file that the user deleted", func(b *bench, m *FileSnapshotManager) { b.remove("p") }, revertOf("0"),
-			"snapctl revert turn:0 --on-conflict theirs -- p", RevertOptions{Turns: []string{"0"},
+			"snapctl --session s revert turn:0 --on-conflict theirs -- p", RevertOptions{Turns: []string{"0"},
 				OnConflict: rollback.ConflictTheirs, Paths: []string{"p"}}, false},
 		{"that two turns have changed", func(b *bench, m *FileSnapshotManager) {
 			b.turn(m, func() { b.replace("p", "2", "B") })
 			b.remove("p")
-		}, restoreTo("start"), "snapctl revert turn:0 turn:1 --on-conflict theirs -- p",
+		}, restoreTo("start"), "snapctl --session s revert turn:0 turn:1 --on-conflict theirs -- p",
 			RevertOptions{Turns: []string{"0", "1"}, OnConflict: rollback.ConflictTheirs, Paths: []string{"p"}}, false},
 	} {
 		for _, preview := range []bool{true, false} {
@@ -639,8 +642,8 @@ func TestHintNamesTurnsLeft(t *testing.T) {
 		hint    string
 		left    []int
 	}{
-		{true, "snapctl revert turn:0 turn:1 turn:2", nil},
-		{false, "snapctl revert turn:0 turn:2", []int{0}},
+		{true, "snapctl --session s revert turn:0 turn:1 turn:2", nil},
+		{false, "snapctl --session s revert turn:0 turn:2", []int{0}},
 	} {
 		r, err := m.Revert(t.Context(), &RevertOptions{Turns: []string{"0", "1"}, Preview: c.preview})
 		if err != nil || len(r.Conflicts) != 1 || r.Conflicts[0].Hint != c.hint || !slices.Equal(r.TurnsLeft, c.left) {
@@ -701,7 +704,9 @@ func TestBlockedByInFork(t *testing.T) {
 			t.Errorf("%s: conflicts (-want +got):\n%s", turns, d)
 		}
 	}
-	byHand := func(turns string) string { return "snapctl revert " + turns + " --on-conflict markers -- p" }
+	byHand := func(turns string) string {
+		return "snapctl --session f revert " + turns + " --on-conflict markers -- p"
+	}
 	check("0", []string{"turn:1", "session s turn:2"}, byHand("turn:0"))
 	check("0..1", []string{"session s turn:2"}, byHand("turn:0 turn:1"))
 	b.write("p", strings.Replace(revertText, "1", "B", 1))

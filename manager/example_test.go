@@ -485,7 +485,7 @@ func ExampleFileSnapshotManager_Revert() {
 	}
 	// Output:
 	// "apples\n\nrolls\n\ncocoa\n"
-	// list lines [turn:2] snapctl revert turn:0 turn:2
+	// list lines [turn:2] snapctl --session demo revert turn:0 turn:2
 }
 
 // A restore can be taken back, and done again, without limit.

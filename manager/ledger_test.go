@@ -493,7 +493,7 @@ func unhinted(list []Conflict) []Conflict {
 // files hold nothing of all of them together.
 func (l *ledger) followHints(r *RestoreResult) {
 	for _, c := range r.Conflicts {
-		turns, ok := strings.CutPrefix(c.Hint, "snapctl revert ")
+		_, turns, ok := strings.Cut(c.Hint, " revert ")
 		if !ok || strings.Contains(turns, "--") {
 			continue
 		}

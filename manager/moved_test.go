@@ -566,7 +566,7 @@ func TestRevertMovedOn(t *testing.T) {
 		b.expectFiles(files{"a": later, "b": wrote, "c": "new\n"})
 		r := b.revert(m, "0")
 		want := []Conflict{{Path: "b", Why: "hidden", BlockedBy: []string{"turn:1"},
-			Hint: "snapctl revert turn:1"}}
+			Hint: "snapctl --session s revert turn:1"}}
 		if d := cmp.Diff(want, r.Conflicts); d != "" || !slices.Equal(r.Skipped, []string{"b"}) {
 			t.Errorf("skipped %q, conflicts (-want +got):\n%s", r.Skipped, d)
 		}
@@ -627,7 +627,7 @@ func TestRevertMovedAround(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []Conflict{{Path: "c", Why: "made-then-changed", BlockedBy: []string{"turn:1"},
-		Hint: "snapctl revert turn:0 turn:1 turn:2"}}
+		Hint: "snapctl --session s revert turn:0 turn:1 turn:2"}}
 	if d := cmp.Diff(want, r.Conflicts); d != "" {
 		t.Errorf("conflicts (-want +got):\n%s", d)
 	}
@@ -802,7 +802,7 @@ func TestTheirsWithoutWindow(t *testing.T) {
 	keep := &RevertOptions{Turns: opts.Turns}
 	r, err := m.Revert(t.Context(), keep)
 	want := []Conflict{{Path: "b", Why: "made-then-changed",
-		Hint: "snapctl revert turn:0 --on-conflict theirs -- b"}}
+		Hint: "snapctl --session s revert turn:0 --on-conflict theirs -- b"}}
 	if d := cmp.Diff(want, r.Conflicts); err != nil || d != "" {
 		t.Errorf("what the user wrote is in b alone: %v, conflicts (-want +got):\n%s", err, d)
 	}

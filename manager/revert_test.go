@@ -290,7 +290,7 @@ func TestRevertNoUTF8(t *testing.T) {
 	r := b.revert(m, "0")
 	merged := []MergedFile{{Path: name, PathBytes: []byte(name), Hunks: 1}}
 	conflicts := []Conflict{{Path: name, PathBytes: []byte(name), Why: "lines", BlockedBy: []string{"user"},
-		Hint: `snapctl revert turn:0 --on-conflict markers -- $'a\377'`}}
+		Hint: `snapctl --session s revert turn:0 --on-conflict markers -- $'a\377'`}}
 	if d := cmp.Diff(merged, r.Merged) + cmp.Diff(conflicts, r.Conflicts); d != "" {
 		t.Error(d)
 	}
