@@ -84,10 +84,14 @@ func (a *app) confirm(cmd *cobra.Command, name, what, question string) error {
 
 // snapctl returns the begin of a command line, for a shell, about the directory that was named.
 func (a *app) snapctl() string {
-	if a.flags.root == "" {
-		return "snapctl"
+	line := "snapctl"
+	if a.storeTyped {
+		line += " --store " + words.ShellQuote(a.flags.store)
 	}
-	return "snapctl --root " + words.ShellQuote(a.flags.root)
+	if a.flags.root != "" {
+		line += " --root " + words.ShellQuote(a.flags.root)
+	}
+	return line
 }
 
 // commandAfter returns the command line, for a shell, with a flag put in after the

@@ -256,7 +256,7 @@ func TestAskedToOverwrite(t *testing.T) {
 	const question = "p.txt: you changed it after turn 1 (+3 -2 lines); overwrite? [y/N]"
 	code, out, said := do("n\n", "restore", "turn:0", "p.txt")
 	if code != exitPart || !strings.Contains(out, "skipped p.txt: ") || strings.Count(said, question) != 1 ||
-		!strings.Contains(said, "snapctl restore turn:0 p.txt --exact") {
+		!strings.Contains(said, " restore turn:0 --exact -- p.txt; ") {
 		t.Errorf("no: exit code %d, output %q, says %q", code, out, said)
 	}
 	holds("p.txt", "1\nmine\nand mine\n4\n5\n")

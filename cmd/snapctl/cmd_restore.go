@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/boocode/filestore/cmd/snapctl/internal/verbs"
 	"github.com/boocode/filestore/internal/capture"
 	"github.com/boocode/filestore/internal/explain"
 	"github.com/boocode/filestore/internal/inside"
@@ -209,12 +210,10 @@ func (a *app) restore(cmd *cobra.Command, rev string, args []string, f *restoreF
 	if r == nil {
 		return p.turnOpenHint(cmd, err)
 	}
-	if n := len(r.Skipped); n > 0 && n <= 3 && len(args) > 0 && len(f.hunks) == 0 && !r.Aborted {
-		line := "snapctl restore " + rev
-		for _, p := range r.Skipped {
-			line += " " + words.Quote(p)
-		}
-		a.note("to restore them all the same: %s --exact; 'snapctl undo' then brings back what they hold now", line)
+	isFirm := f.onDirty == rollback.Overwrite || f.exact && f.onDirty == "" // what is skipped then stays so
+	if n := len(r.Skipped); n > 0 && n <= 3 && len(args) > 0 && len(f.hunks) == 0 && !r.Aborted && !isFirm {
+		a.note("to restore them all the same: %s; 'snapctl undo' then brings back what they hold now",
+			a.commandLine("restore", []string{rev}, " --exact", p.typedPaths(r.Skipped)))
 	}
 	if r.Differing > 0 && len(r.Items) == 0 {
 		return refuse(fmt.Sprintf("'snapctl diff %[1]s' shows what was changed; to restore files all the same: "+
@@ -825,7 +824,7 @@ func (p *place) noteBeside(ctx context.Context, r *manager.RestoreResult, f *res
 			a.note("and %s more", words.Comma(len(r.NotCaptured)-i))
 			break
 		}
-		a.note("%s stays as it is: its content was never recorded", words.Quote(path))
+		a.note("%s stays as it is: %s", words.Quote(path), verbs.WhyNotCaptured)
 	}
 	for i := range r.Passed {
 		a.notePassed(&r.Passed[i])
@@ -834,8 +833,9 @@ func (p *place) noteBeside(ctx context.Context, r *manager.RestoreResult, f *res
 	summary, dirty := summaryOf(r)
 	if r.Undoes != nil && dirty > 0 && !r.Aborted {
 		verb := map[string]string{"redo": "undo", "undo": "redo"}[back]
-		a.note("the next 'snapctl %[1]s' tries the skipped files again; 'snapctl %[1]s --on-dirty overwrite' brings "+
-			"them back whole, 'snapctl %[1]s --past' leaves them and goes on to the restore before", verb)
+		a.note("the next '%[1]s' tries the skipped files again; '%[1]s --on-dirty overwrite' brings "+
+			"them back whole, '%[1]s --past' leaves them and goes on to the restore before",
+			a.commandLine(verb, nil, "", nil))
 	}
 	if n := len(r.TurnsPutBack); n > 0 && back == "undo" {
 		was := "were"
@@ -926,20 +926,20 @@ func (p *place) noteConflicts(r *manager.RestoreResult, f *restoreFlags) {
 			whose = "their"
 		}
 		a.note("to take back %s together with the turns in %s way: %s", firstPaths(blocked, 3), whose,
-			a.revertCommandLine(slices.Concat(turns, slices.Compact(with)), "", f.paths))
+			a.commandLine("revert", slices.Concat(turns, slices.Compact(with)), "", f.paths))
 	}
 	switch {
 	case r.Aborted:
 	case len(lines) == 0 && len(whole) > 0 && len(turns) > 0:
 		a.note("to overwrite what came since: %s",
-			a.revertCommandLine(turns, hunksFlag(f.hunks)+" --on-conflict theirs", f.paths))
+			a.commandLine("revert", turns, hunksFlag(f.hunks)+" --on-conflict theirs", f.paths))
 	case len(lines) == 0:
 	case hasMarkers:
 		a.note("%s: both sides are there, between <<<<<<< and >>>>>>>; 'snapctl status' lists it until they are gone",
 			firstPaths(lines, 3))
 	case f.onConflict != rollback.ConflictMarkers && len(turns) > 0:
 		a.note("to choose by hand between both sides: %s; to overwrite what came since: --on-conflict theirs",
-			a.revertCommandLine(turns, hunksFlag(f.hunks)+" --on-conflict markers", f.paths))
+			a.commandLine("revert", turns, hunksFlag(f.hunks)+" --on-conflict markers", f.paths))
 	}
 }
 
@@ -969,15 +969,15 @@ func turnNames(turns []int) (names []string) {
 	return names
 }
 
-// revertCommandLine returns the command, for a shell, that takes back turns.
-func (a *app) revertCommandLine(turns []string, flags string, paths []string) string {
+// commandLine returns a command, for a shell, in the session that was named.
+func (a *app) commandLine(name string, revs []string, flags string, paths []string) string {
 	line := a.snapctl()
 	if a.sessionTyped {
 		line += " --session " + a.flags.session
 	}
-	line += " revert"
-	for _, turn := range turns {
-		line += " " + words.ShellQuote(turn)
+	line += " " + name
+	for _, rev := range revs {
+		line += " " + words.ShellQuote(rev)
 	}
 	line += flags
 	for i, path := range paths {

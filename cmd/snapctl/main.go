@@ -103,6 +103,7 @@ type app struct {
 	colour         bool  // on stdout
 	prepared       bool  // a command has begun to run
 	interrupted    error // why a question was not answered: the command's context has ended
+	storeTyped     bool  // --store was given
 	sessionTyped   bool  // --session was given, and not only BOO_SESSION
 	badConfig      error // what is wrong with the configuration
 
@@ -286,6 +287,7 @@ func (a *app) prepare(cmd *cobra.Command) error {
 	a.prepared = true
 	a.stderr = &statusWriter{w: a.stderr}
 	a.badConfig = a.loadSettings(cmd)
+	a.storeTyped = a.flags.store != ""
 	if v := a.settings["store"]; v.from != byDefault {
 		a.flags.store = v.text
 		if below, ok := strings.CutPrefix(v.text, "~/"); ok && v.isInFile() {

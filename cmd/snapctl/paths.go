@@ -18,14 +18,9 @@ func (p *place) treePath(cmd *cobra.Command, arg string) (string, error) {
 		return "", usageError(cmd, `a PATH is empty: "." is all of the directory`)
 	}
 	root := p.project.Root
-	full := filepath.Join(root, arg)
-	switch cwd, err := p.app.getwd(); {
-	case filepath.IsAbs(arg):
-		full = filepath.Clean(arg)
-	case err == nil:
-		if cwd, err := filepath.EvalSymlinks(cwd); err == nil && isBelow(cwd, root) {
-			full = filepath.Join(cwd, arg)
-		}
+	full := filepath.Clean(arg)
+	if !filepath.IsAbs(arg) {
+		full = filepath.Join(p.pathsFrom(), arg)
 	}
 	if !isBelow(full, root) {
 		return "", usageError(cmd, "path %q: outside of %q", arg, root)
@@ -35,6 +30,29 @@ func (p *place) treePath(cmd *cobra.Command, arg string) (string, error) {
 		rel = ""
 	}
 	return filepath.ToSlash(rel), err
+}
+
+// pathsFrom returns the directory that PATH arguments are relative to.
+func (p *place) pathsFrom() string {
+	if cwd, err := p.app.getwd(); err == nil {
+		if cwd, err = filepath.EvalSymlinks(cwd); err == nil && isBelow(cwd, p.project.Root) {
+			return cwd
+		}
+	}
+	return p.project.Root
+}
+
+// typedPaths returns paths of a tree as they are typed here: the reverse of treePath.
+func (p *place) typedPaths(paths []string) (typed []string) {
+	from := p.pathsFrom()
+	for _, path := range paths {
+		full := filepath.Join(p.project.Root, filepath.FromSlash(path))
+		if rel, err := filepath.Rel(from, full); err == nil {
+			full = rel
+		}
+		typed = append(typed, full)
+	}
+	return typed
 }
 
 // isBelow reports whether a clean path is that of a directory or below it.

@@ -366,14 +366,14 @@ would restore r: its owner
 would delete "d e"
 would skip s: changed since
 would keep "\xff": not ours
-would leave n: it stays as it is: its content was never recorded
+would leave n: it stays as it is: it was left out of the snapshots then, or is left out now
 Turns that had been taken back and are put back then: 1 2.
 Skipped files were edited since, by the user or another session. onDirty: "overwrite" restores them; what they hold now is kept for undo.`,
 		false: `1 restored, 1 deleted, 1 skipped, 3 not done.
 failed v to w: in the way
 skipped s: changed since
 kept "\xff": not ours
-notCaptured n: it stays as it is: its content was never recorded
+notCaptured n: it stays as it is: it was left out of the snapshots then, or is left out now
 moved x to y
 made m
 restored r: its owner

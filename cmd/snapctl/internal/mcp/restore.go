@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/boocode/filestore/cmd/snapctl/internal/verbs"
 	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/rollback"
@@ -337,7 +338,7 @@ func items(r *manager.RestoreResult) []Item {
 	}
 	for _, p := range r.NotCaptured {
 		all = append(all, Item{FilePath: newPath(p), Action: notCaptured,
-			Reason: "it stays as it is: its content was never recorded"})
+			Reason: "it stays as it is: " + verbs.WhyNotCaptured})
 	}
 	return all
 }

@@ -179,3 +179,6 @@ func navigateTree(ctx context.Context, s *Session, a *Navigate) (*Navigated, err
 	}
 	return &Navigated{r, entries}, err
 }
+
+// WhyNotCaptured says why a path stays that [manager.RestoreResult].NotCaptured lists.
+const WhyNotCaptured = "it was left out of the snapshots then, or is left out now"
