@@ -2,6 +2,7 @@ package manager
 
 import (
 	"errors"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/boocode/filestore/internal/health"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/store"
 )
 
@@ -99,7 +101,7 @@ func TestHealthParts(t *testing.T) {
 }
 
 // What a check has found damaged, or a restore, is stored again by the next turn if it is
-// on the disk still; then it can be restored, and a repair finds it.
+// on the disk still; then it can be restored, by another process, too, and a repair finds it.
 func TestDamagedIsStoredAgain(t *testing.T) {
 	for _, how := range []string{"check", "restore"} {
 		b := newBench(t)
@@ -159,7 +161,17 @@ func TestDamagedIsStoredAgain(t *testing.T) {
 			}
 		}
 		b.turn(m, func() { b.write("f", "two") })
-		for name := range texts {
+		if err := m.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if m, err = Open(t.Context(), b.dir, &Options{StoreRoot: b.stores, Session: "s"}); err != nil {
+			t.Fatal(err)
+		}
+		for name, text := range texts { // which does not ask what checks have found
+			id := object.Hash(object.Blob, []byte(text))
+			if n, err := m.store.CopyBlob(t.Context(), io.Discard, id); err != nil || n != int64(len(text)) {
+				t.Errorf("%s: %s: %d bytes, %v", how, name, n, err)
+			}
 			b.remove(name)
 		}
 		if r := b.restore(m, &RestoreOptions{Target: "@", Exact: true}); len(r.Failed) != 0 {

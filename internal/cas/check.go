@@ -518,23 +518,30 @@ func (s *Store) examineOpen(x *examined, durable int64) error {
 	return nil
 }
 
-// checkIndex compares an index with the records of its pack.
+// checkIndex compares an index with the records of its pack: it names one of each object.
 func checkIndex(x *pack.Index, records []pack.Entry) error {
+	type named struct {
+		prefix [pack.PrefixSize]byte
+		at     pack.Location
+	}
 	n, wrong := 0, 0
-	found := make(map[[pack.PrefixSize]byte]pack.Location, len(records)) // the first of each ID
+	there := make(map[named]bool, len(records))
+	objects := make(map[[pack.PrefixSize]byte]bool, len(records)) // false: not named yet
 	for _, e := range records {
-		if prefix := [pack.PrefixSize]byte(e.ID[:]); found[prefix].Pack == nil {
-			found[prefix] = e.Location
-		}
+		prefix := [pack.PrefixSize]byte(e.ID[:])
+		there[named{prefix, e.Location}] = true
+		objects[prefix] = false
 	}
 	err := x.All(func(prefix [pack.PrefixSize]byte, loc pack.Location) {
 		n++
-		if found[prefix] != loc {
+		if !there[named{prefix, loc}] || objects[prefix] {
 			wrong++
+			return
 		}
+		objects[prefix] = true
 	})
-	if err == nil && (wrong > 0 || n != len(found)) {
-		err = fmt.Errorf("%w: %d objects, %d of them elsewhere; the pack has %d", pack.ErrIndex, n, wrong, len(found))
+	if err == nil && (wrong > 0 || n != len(objects)) {
+		err = fmt.Errorf("%w: %d objects, %d of them elsewhere; the pack has %d", pack.ErrIndex, n, wrong, len(objects))
 	}
 	return err
 }

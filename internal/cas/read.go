@@ -240,10 +240,12 @@ func (s *Store) loadPack(id [16]byte, durable int64) error {
 	return err
 }
 
-// learn takes up where an object is, unless a place is known that lasts longer.
+// learn takes up where an object is, unless a place is known that lasts longer. Of the
+// records of one pack, which come in order, it keeps the last, as an index does.
 // Store.mu is held.
 func (s *Store) learn(e pack.Entry) {
-	if old, ok := s.objects[e.ID]; !ok || s.absent[old.Pack.ID] || s.damaged[place{old.Pack.ID, old.Off}] {
+	old, ok := s.objects[e.ID]
+	if !ok || old.Pack.ID == e.Pack.ID || s.absent[old.Pack.ID] || s.damaged[place{old.Pack.ID, old.Off}] {
 		s.objects[e.ID] = e.Location
 	}
 }
@@ -396,15 +398,12 @@ func (s *Store) object(id store.ID, into *[]byte) (pack.Header, []byte, pack.Loc
 	err = s.honest(err)
 	if d, ok := errors.AsType[*object.CorruptError](err); ok {
 		s.Distrust(d)
-		// There may be an intact copy, by a repair or because two processes
-		// have stored it at once.
+		// There may be an intact copy: by a repair, because two processes have stored
+		// it at once, or because it was stored again.
 		if unseen := cmp.Or(s.see(), s.load()); unseen != nil && !errors.Is(unseen, store.ErrCorrupt) {
 			err = unseen
 		}
-		for _, other := range s.copies(id) {
-			if other == loc {
-				continue
-			}
+		for other := range s.others(id, loc) {
 			h, data, oerr := s.readAt(id, other, into)
 			if oerr == nil {
 				return h, data, other, nil

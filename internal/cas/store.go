@@ -58,6 +58,7 @@ type Store struct {
 	forgotten forgotten
 	accepted  acceptedCache
 	promised  promisedBy
+	repeats   repeats
 
 	fmu   sync.Mutex // guards needs
 	needs []string   // features that FORMAT says are needed to read the store, as far as is known

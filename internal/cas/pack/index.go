@@ -48,11 +48,18 @@ type Entry struct {
 	Location
 }
 
-// EncodeIndex returns the bytes of an index file. It sorts the entries; of
-// records with one ID it keeps the first.
+// EncodeIndex returns the bytes of an index file. It sorts the entries, which are in
+// the order of the pack; of records with one ID it keeps the last: who stored it
+// again did not count on those before.
 func EncodeIndex(store, pack [16]byte, bodyEnd int64, entries []Entry) []byte {
 	slices.SortStableFunc(entries, func(a, b Entry) int { return bytes.Compare(a.ID[:], b.ID[:]) })
-	entries = slices.CompactFunc(entries, func(a, b Entry) bool { return a.ID == b.ID })
+	last := entries[:0]
+	for i, e := range entries {
+		if i+1 == len(entries) || entries[i+1].ID != e.ID {
+			last = append(last, e)
+		}
+	}
+	entries = last
 
 	var body []byte
 	buckets := make([]byte, 0, BucketsSize)

@@ -1,0 +1,76 @@
+package cas
+
+import (
+	"iter"
+	"log/slog"
+	"sync"
+
+	"github.com/boocode/filestore/internal/cas/layout"
+	"github.com/boocode/filestore/internal/cas/pack"
+	"github.com/boocode/filestore/store"
+)
+
+// others are the places that may have an object of which the record at loc is damaged: first those
+// that are known, then all that the packs of these have of it. An index names one place in its pack.
+func (s *Store) others(id store.ID, loc pack.Location) iter.Seq[pack.Location] {
+	return func(yield func(pack.Location) bool) {
+		tried := map[pack.Location]bool{loc: true}
+		try := func(places []pack.Location) bool {
+			for _, other := range places {
+				if !tried[other] && !yield(other) {
+					return false
+				}
+				tried[other] = true
+			}
+			return true
+		}
+		known := append(s.copies(id), loc)
+		goOn := try(known)
+		for i := 0; goOn && i < len(known); i++ {
+			goOn = try(s.repeats.in(known[i].Pack, s.log)[id])
+		}
+	}
+}
+
+// repeats are the objects that packs have in several records, of packs in which damage was met.
+type repeats struct {
+	mu sync.Mutex // guards the rest
+	of map[*pack.Pack]repeated
+}
+
+type repeated struct {
+	size   int64 // of the pack, when it was looked at
+	places map[store.ID][]pack.Location
+}
+
+// in returns those of a pack. It reads the headers of the pack, if that is longer than when it
+// was looked at last; what cannot be read has none.
+func (r *repeats) in(p *pack.Pack, log *slog.Logger) map[store.ID][]pack.Location {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	st, err := p.F.Stat()
+	if known, ok := r.of[p]; err == nil && ok && known.size == st.Size {
+		return known.places
+	}
+	first, places := make(map[store.ID]pack.Location), make(map[store.ID][]pack.Location)
+	if err == nil {
+		_, err = p.Scan(layout.HeaderSize, st.Size, func(e pack.Entry) {
+			if at, again := first[e.ID]; !again {
+				first[e.ID] = e.Location
+			} else if places[e.ID] == nil {
+				places[e.ID] = []pack.Location{at, e.Location}
+			} else {
+				places[e.ID] = append(places[e.ID], e.Location)
+			}
+		})
+	}
+	if err != nil {
+		log.Warn("pack not read", "path", p.Name(), "err", err)
+		return nil
+	}
+	if r.of == nil {
+		r.of = make(map[*pack.Pack]repeated)
+	}
+	r.of[p] = repeated{st.Size, places}
+	return places
+}
