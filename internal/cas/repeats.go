@@ -27,9 +27,26 @@ func (s *Store) others(id store.ID, loc pack.Location) iter.Seq[pack.Location] {
 		known := append(s.copies(id), loc)
 		goOn := try(known)
 		for i := 0; goOn && i < len(known); i++ {
-			goOn = try(s.repeats.in(known[i].Pack, s.log)[id])
+			p := known[i].Pack
+			goOn = try(s.repeats.in(p, s.bodyEnd(p), s.log)[id])
 		}
 	}
+}
+
+// bodyEnd returns how far a pack has what a record of the journal vouches for, or a seal; 0 if that is
+// not known. What lies behind goes with the next repair.
+func (s *Store) bodyEnd(p *pack.Pack) int64 {
+	s.mu.Lock()
+	end, isOpen := s.scanned[p.ID]
+	s.mu.Unlock()
+	if isOpen {
+		return end
+	}
+	end, sealed, err := p.SealedAt()
+	if !sealed || err != nil {
+		return 0
+	}
+	return end
 }
 
 // repeats are the objects that packs have in several records, of packs in which damage was met.
@@ -39,31 +56,28 @@ type repeats struct {
 }
 
 type repeated struct {
-	size   int64 // of the pack, when it was looked at
+	end    int64 // up to where the pack was looked at
 	places map[store.ID][]pack.Location
 }
 
-// in returns those of a pack. It reads the headers of the pack, if that is longer than when it
-// was looked at last; what cannot be read has none.
-func (r *repeats) in(p *pack.Pack, log *slog.Logger) map[store.ID][]pack.Location {
+// in returns those of a pack up to an end. It reads the headers of the pack, if that is another
+// end than when it was looked at last; what cannot be read has none.
+func (r *repeats) in(p *pack.Pack, end int64, log *slog.Logger) map[store.ID][]pack.Location {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	st, err := p.F.Stat()
-	if known, ok := r.of[p]; err == nil && ok && known.size == st.Size {
+	if known, ok := r.of[p]; ok && known.end == end {
 		return known.places
 	}
 	first, places := make(map[store.ID]pack.Location), make(map[store.ID][]pack.Location)
-	if err == nil {
-		_, err = p.Scan(layout.HeaderSize, st.Size, func(e pack.Entry) {
-			if at, again := first[e.ID]; !again {
-				first[e.ID] = e.Location
-			} else if places[e.ID] == nil {
-				places[e.ID] = []pack.Location{at, e.Location}
-			} else {
-				places[e.ID] = append(places[e.ID], e.Location)
-			}
-		})
-	}
+	_, err := p.Scan(layout.HeaderSize, end, func(e pack.Entry) {
+		if at, again := first[e.ID]; !again {
+			first[e.ID] = e.Location
+		} else if places[e.ID] == nil {
+			places[e.ID] = []pack.Location{at, e.Location}
+		} else {
+			places[e.ID] = append(places[e.ID], e.Location)
+		}
+	})
 	if err != nil {
 		log.Warn("pack not read", "path", p.Name(), "err", err)
 		return nil
@@ -71,6 +85,6 @@ func (r *repeats) in(p *pack.Pack, log *slog.Logger) map[store.ID][]pack.Locatio
 	if r.of == nil {
 		r.of = make(map[*pack.Pack]repeated)
 	}
-	r.of[p] = repeated{st.Size, places}
+	r.of[p] = repeated{end, places}
 	return places
 }
