@@ -710,6 +710,8 @@ func (m *FileSnapshotManager) owns(ctx context.Context, s *store.Snapshot) (bool
 		return true, nil
 	case s.Worktree != m.project.Worktree:
 		return false, nil
+	case s.Session == m.opts.Session: // as most are that are asked for, and the line reads the log
+		return true, nil
 	}
 	l, err := m.line(ctx)
 	if err != nil {
