@@ -99,7 +99,7 @@ type capture struct {
 
 	seen, newBytes       atomic.Int64
 	readFiles, readBytes atomic.Int64
-	unfinished           atomic.Bool // some directory was not visited in full
+	unfinished           atomic.Bool // something was left out over a limit
 
 	result *tree.Result // nil: not yet
 
@@ -383,7 +383,6 @@ func (c *capture) noteSecrets() {
 
 // overBudget notes that a limit was reached.
 func (c *capture) overBudget(limit string, max int64) {
-	c.unfinished.Store(true)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.over == nil {

@@ -432,6 +432,46 @@ func TestBudget(t *testing.T) {
 	}
 }
 
+// TestBudgetOfFiles: what fits is taken, and neither more nor less, by however many goroutines. In part is only
+// what lacks something.
+func TestBudgetOfFiles(t *testing.T) {
+	root := t.TempDir()
+	for i := range 30 {
+		write(t, filepath.Join(root, fmt.Sprintf("d%d/%d", i%3, i)), strings.Repeat("x", i))
+	}
+	for i := range 10 {
+		if err := os.Symlink("d0", filepath.Join(root, fmt.Sprintf("link%d", i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, filepath.Join(root, "large"), strings.Repeat("y", 100))
+	for _, files := range []int64{1, 9, 10, 39, 40, 41} {
+		s := openStore(t, vfstest.NewMem())
+		opts := &Options{Limits: tree.Limits{Files: files, FileSize: 99}, Partial: true, Workers: 8}
+		r, err := trySnapshot(t.Context(), s, openWorkspace(t, s, root), opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		over := slices.ContainsFunc(omissions(t, s, r.Coverage),
+			func(o string) bool { return strings.HasSuffix(o, " budget") })
+		if got := r.Files + r.Symlinks; got != min(files, 40) || r.Partial != (files < 40) || over != r.Partial {
+			t.Errorf("of 40 files at most %d: %d, in part %t, over budget %t", files, got, r.Partial, over)
+		}
+		// What is known, and so costs nothing, is not left out.
+		ws := openWorkspace(t, s, root)
+		snapshot(t, s, ws, nil)
+		opts.Limits.Files = 39
+		if r, err = trySnapshot(t.Context(), s, ws, opts); err != nil {
+			t.Fatal(err)
+		}
+		over = slices.ContainsFunc(omissions(t, s, r.Coverage),
+			func(o string) bool { return strings.HasSuffix(o, " budget") })
+		if r.Partial != over {
+			t.Errorf("where 40 files are known, at most 39: in part %t, over budget %t", r.Partial, over)
+		}
+	}
+}
+
 // TestBudgetOfPatterns: the time is up also where a name takes long to be matched, and not only between
 // directories and files.
 func TestBudgetOfPatterns(t *testing.T) {

@@ -156,14 +156,15 @@ func (c *statCache) files() (n int64) {
 	if s := c.sum(0); s.known { // thousands of blocks are not at hand
 		return s.all.files + s.all.links + s.all.omitted
 	}
-	dirs := int64(-1) // the root is in no directory
-	for _, b := range c.blocks {
+	for i, b := range c.blocks {
 		if b != nil {
-			dirs++
 			n += int64(b.count())
+			if i > 0 { // the root is in no directory
+				n--
+			}
 		}
 	}
-	return max(n-dirs, 0)
+	return max(n, 0)
 }
 
 // loadStatCache reads the cache of a worktree. Whatever is wrong with it

@@ -27,9 +27,6 @@ func (j *dirJob) visit(w *worker, s *slot) {
 	}
 	for range maxTries {
 		if j.visitOnce(w, s) {
-			if s.reason == 0 && !s.gone && s.kind != vfs.Directory {
-				j.c.count(1)
-			}
 			j.findLinks(w, s)
 			return
 		}
@@ -53,7 +50,7 @@ func (j *dirJob) visitOnce(w *worker, s *slot) bool {
 		s.reason = trees.VCS
 		return true
 	case j.ruled(s) == nil && j.c.late(): // patterns may be so many that each name takes long
-		s.reason = trees.OverBudget
+		j.settle(s, errOverBudget)
 		s.st = vfs.Stat{}
 		return true
 	case j.ignored(s):
@@ -77,18 +74,25 @@ func (j *dirJob) visitOnce(w *worker, s *slot) bool {
 		if e := j.old.entry(s.old); j.reusable(e, s.name, &w.st) {
 			s.id = e.id()
 			s.racy = false
+			j.c.count(1)
 			return true
 		}
 	}
-	var err error
-	switch {
-	case s.kind == vfs.Symlink:
-		s.id, err = w.readLink(j.dir, s)
-	case !j.isKnown(w, s):
-		err = j.readFile(w, s)
-	}
+	err := j.take(w, s)
 	s.racy = j.c.isRacy(&s.st) || s.st.Dev != j.st.Dev
 	return j.settle(s, err)
+}
+
+// take captures a file or a link.
+func (j *dirJob) take(w *worker, s *slot) error {
+	switch {
+	case s.kind == vfs.Symlink:
+		return j.c.fit(func() error { return w.readLink(j.dir, s) })
+	case j.isKnown(w, s):
+		j.c.count(1)
+		return nil
+	}
+	return j.readFile(w, s)
 }
 
 // isKnown reports whether somebody knows what is in a file, and takes that.
@@ -125,8 +129,11 @@ func (j *dirJob) readFile(w *worker, s *slot) (err error) {
 	if c.isOver() || c.late() {
 		return errOverBudget // what is over is only counted
 	}
-	s.id, err = w.readFile(j.dir, s.name)
-	s.st = w.st
+	err = c.fit(func() (err error) {
+		s.id, err = w.readFile(j.dir, s.name)
+		s.st = w.st
+		return err
+	})
 	if err == nil {
 		if secrets.Holds(s.name, w.content()) {
 			c.foundSecret(trees.Join(j.path(), s.name))
@@ -140,17 +147,42 @@ func (j *dirJob) readFile(w *worker, s *slot) (err error) {
 
 var errOverBudget = errors.New("over budget")
 
+// fit reads a file or a link, and counts it. If only what fits is captured it is counted before: of several
+// goroutines none reads one too many.
+func (c *capture) fit(read func() error) error {
+	if !c.partial {
+		err := read()
+		if err == nil {
+			c.count(1)
+		}
+		return err
+	}
+	if c.seen.Add(1) > c.limits.Files {
+		c.seen.Add(-1)
+		c.overBudget("files", c.limits.Files)
+		return errOverBudget
+	}
+	err := read()
+	if err != nil {
+		c.seen.Add(-1)
+		return err
+	}
+	c.progress.Count(1, 0)
+	return nil
+}
+
 // readLink captures the target of a symbolic link.
-func (w *worker) readLink(dir vfs.Dir, s *slot) (store.ID, error) {
+func (w *worker) readLink(dir vfs.Dir, s *slot) (err error) {
 	target, err := dir.Readlink(s.name)
 	if errors.Is(err, syscall.EINVAL) {
-		return store.ID{}, errChanged // not a link any more
+		return errChanged // not a link any more
 	}
 	if err != nil {
-		return store.ID{}, vfs.SourceError{Err: err}
+		return vfs.SourceError{Err: err}
 	}
 	s.st.Size = int64(len(target))
-	return w.c.sink.Put(object.Blob, []byte(target))
+	s.id, err = w.c.sink.Put(object.Blob, []byte(target))
+	return err
 }
 
 // settle notes how a visit ended, and reports whether that is the end of it.
@@ -162,6 +194,7 @@ func (j *dirJob) settle(s *slot, err error) bool {
 		s.reason = trees.TooLarge
 	case err == errOverBudget:
 		s.reason = trees.OverBudget
+		j.c.unfinished.Store(true)
 	case err == errChanged, errors.Is(err, vfs.ErrNotRegular):
 		return false
 	case !errors.As(err, &source) || isFatal(err):
