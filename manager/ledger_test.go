@@ -421,7 +421,7 @@ func (l *ledger) ask(q *ledgerRequest) {
 			l.wrong("it was not done, %+v, %v, and %q is not as it was", r, err, d)
 		}
 		if err != nil && !errors.Is(err, ErrNothing) && !errors.Is(err, ErrChangedNothing) &&
-			!strings.HasSuffix(err.Error(), `session "s" has 0 turns`) {
+			!strings.HasSuffix(err.Error(), `session "s" has 0 turns, without those that were taken back`) {
 			l.wrong("%v", err)
 		}
 		return

@@ -338,8 +338,8 @@ func (l *line) nthLast(ctx context.Context, n int) (*Point, error) {
 		left--
 	}
 	if left > 0 || at == nil {
-		return nil, fmt.Errorf("revision @~%d: %w: session %q has %s", n, ErrUnknown, l.m.opts.Session,
-			words.Count(n-left, "turn"))
+		return nil, fmt.Errorf("revision @~%d: %w: session %q has %s, without those that were taken back", n,
+			ErrUnknown, l.m.opts.Session, words.Count(n-left, "turn"))
 	}
 	r, err := l.TurnAt(ctx, at)
 	if err != nil {

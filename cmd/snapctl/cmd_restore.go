@@ -218,8 +218,8 @@ func (a *app) restore(cmd *cobra.Command, rev string, args []string, f *restoreF
 	if r.Differing > 0 && len(r.Items) == 0 {
 		return refuse(fmt.Sprintf("'snapctl diff %[1]s' shows what was changed; to restore files all the same: "+
 			"'snapctl restore %[1]s FILE...', or all of them: 'snapctl restore %[1]s --exact'", rev),
-			"nothing to take back: no turn since %s changed a file; %s, which you, or another session, changed", rev,
-			pathsDiffer(r.Differing))
+			"nothing to take back: no turn since %s changed a file; %s, which you, another session, a restore or an "+
+				"undo changed", rev, pathsDiffer(r.Differing))
 	}
 	return p.printRestore(cmd.Context(), r, err, "undo", f)
 }
@@ -571,6 +571,9 @@ func (p *place) whatStays(ctx context.Context, r *manager.RestoreResult, f *rest
 	if len(r.Merged) == 0 || f.onConflict == rollback.ConflictTheirs {
 		return "", part
 	}
+	if r.Undoes != nil { // also by turns since
+		return "(later changes stay)", part
+	}
 	if sessions, err := p.worked(ctx); err == nil && len(sessions) < 2 {
 		return "(your changes stay)", part
 	}
@@ -842,7 +845,11 @@ func (p *place) noteBeside(ctx context.Context, r *manager.RestoreResult, f *res
 		if n == 1 {
 			was = "was"
 		}
-		a.note("%s, which %s taken back before, %[2]s put back", turnList(r.TurnsPutBack), was)
+		is := was
+		if r.Preview {
+			is = "would be"
+		}
+		a.note("%s, which %s taken back before, %s put back", turnList(r.TurnsPutBack), was, is)
 	}
 	return summary
 }

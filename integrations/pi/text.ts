@@ -141,7 +141,7 @@ export function describe(r: Restored, would = false): string {
 		lines.push(`${turnList(turns)}, which ${one ? "was" : "were"} taken back before, ${would ? "would be" : one ? "was" : "were"} put back.`);
 	}
 	if (lines.length === 0) {
-		lines.push(r.differing ? `Nothing to take back: the agent changed no file since. ${count(r.differing, "file")} differ because you, or another session, edited them.` : "Nothing to do: the files are like that already.");
+		lines.push(r.differing ? `Nothing to take back: the agent changed no file since. ${count(r.differing, "path")} ${r.differing === 1 ? "differs" : "differ"}, which you, another session, a restore or an undo changed.` : "Nothing to do: the files are like that already.");
 	}
 	return lines.join("\n");
 }

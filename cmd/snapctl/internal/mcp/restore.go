@@ -178,7 +178,7 @@ func restoreTo(ctx context.Context, m *manager.FileSnapshotManager, opts *manage
 	}
 	if r.Differing > 0 && len(r.Items) == 0 {
 		return nil, &hintError{badArgument("restore %q: nothing to take back: no step since changed a file; %s, "+
-			"by changes of the user or changes that are not recorded yet",
+			"by changes of the user, restores, or changes that are not recorded yet",
 			opts.Target, words.Count(r.Differing, "path")+differs(r.Differing)),
 			"snapshot_diff shows them. If it shows your own changes since the newest snapshot, call snapshot_create " +
 				"once, then this again (what was @ is @~1 by then). Name changes of the user in paths to take them " +
