@@ -227,6 +227,69 @@ func (cm *coverModel) checkPath(opts *RestoreOptions, r *RestoreResult, target *
 	}
 }
 
+// A restore to the middle of a turn took back a part of it, and only the one that takes back the rest has taken
+// back the turn.
+func TestTimelineWithinTurn(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s", func(o *Options) { o.ToolWindows = true })
+	b.write("a", "0")
+	b.initialize(m)
+	for _, turn := range [][]string{{"a", "b"}, {"c"}} {
+		b.start(m)
+		for _, file := range turn {
+			if _, err := m.OnToolStart(t.Context(), "write"); err != nil {
+				t.Fatal(err)
+			}
+			b.write(file, "agent")
+			if _, err := m.OnToolEnd(t.Context(), "write"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.end(m)
+	}
+	expect := func(what string, takenBack int, want ...string) {
+		t.Helper()
+		var got []string
+		var list []*Moment
+		for mo, err := range m.Timeline(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			list = append(list, mo)
+		}
+		for i, mo := range list {
+			if mo.Kind == "restore" || mo.Kind == "undo" {
+				got = append(got, fmt.Sprint(mo.Kind, mo.TookBack, mo.PutBack, mo.PartOf))
+			}
+			if mo.TurnIndex != 0 {
+				continue
+			}
+			by := slices.IndexFunc(list[:i], func(r *Moment) bool {
+				return mo.TakenBack != nil && r.Snapshot.Seq == mo.TakenBack.Seq
+			})
+			if by != takenBack {
+				t.Errorf("%s: turn 0 was taken back by line %d, want %d", what, by, takenBack)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", what, got, want)
+		}
+	}
+	b.restore(m, &RestoreOptions{Target: "look:2"})
+	b.expectFiles(files{"a": "agent"})
+	list := []string{"restore[0 1] [] [0]"}
+	expect("to the middle", -1, list...)
+	b.undo(m)
+	list = append([]string{"undo[] [0 1] [0]"}, list...)
+	expect("back", -1, list...)
+	b.restore(m, &RestoreOptions{Target: "look:2"})
+	list = append([]string{"restore[0 1] [] [0]"}, list...)
+	b.revert(m, "0")
+	b.expectFiles(files{"a": "0"})
+	list = append([]string{"restore[0] [] []"}, list...)
+	expect("the rest", 0, list...)
+}
+
 // From within a turn to its end only the rest of the turn is done: what it did before,
 // and the user has edited since, is not asked for.
 func TestRestoreRestOfTurn(t *testing.T) {

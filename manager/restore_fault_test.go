@@ -230,6 +230,13 @@ func TestFinishRestore(t *testing.T) {
 		if r.TakenBackBy != by {
 			t.Errorf("abort %t: %q takes it back, want %q", abort, r.TakenBackBy, by)
 		}
+		for mo, err := range m.Timeline(t.Context()) { // the newest
+			if err != nil || mo.Kind != "restore" || mo.Aborted != abort || len(mo.TookBack) > 0 == abort {
+				t.Errorf("abort %t: listed as %s, aborted %t, took back %v, %v", abort, mo.Kind, mo.Aborted,
+					mo.TookBack, err)
+			}
+			break
+		}
 		if _, err := m.FinishRestore(t.Context(), abort); err == nil {
 			t.Error("there is another one")
 		}

@@ -54,6 +54,8 @@ type Moment struct {
 	ForkedFrom string
 	TookBack   []int // turns that a restore took back
 	PutBack    []int // and those that it put back
+	PartOf     []int // those of both of which it was only a part: it went to the middle of a turn, or from there
+	Aborted    bool  // the restore was stopped, and what it had changed was changed back: that is counted
 	// turns that it was asked to take back by name, of PATHs perhaps, or of which it was to take
 	// back single hunks; none: it went to a moment
 	Reverts []int
@@ -140,6 +142,7 @@ type timeline struct {
 	line      *standing.Trail // what is in and was not listed yet
 	parts     *parts
 	takenBack map[uint64]*record // turns that are not on the line, and the newest restore that took each back
+	looks     []*record          // of takenBack: looks within turns that were in up to there
 	path      map[string]bool    // entries on the path to the leaf of the log; nil: there is no log
 	branches  bool               // all branches of the conversation are listed
 }
@@ -200,6 +203,7 @@ func (tl *timeline) own(ctx context.Context, r *record) error {
 		return tl.turn(ctx, r)
 	case r.Kind == history.KindRestore:
 		mo := m.momentOf(r)
+		mo.Aborted = r.Facts.Tops == history.TopsNone
 		if !r.Pruned {
 			back, forth, err := tl.l.effect(ctx, r, "")
 			if err != nil {
@@ -212,9 +216,14 @@ func (tl *timeline) own(ctx context.Context, r *record) error {
 			if err != nil {
 				return err
 			}
+			isWhole := func(r *record) bool { return r.Behind == nil }
+			mo.PartOf = numbers(slices.DeleteFunc(slices.Concat(back, forth), isWhole))
 			for _, turn := range back {
-				if tl.takenBack[turn.Seq] == nil {
-					tl.takenBack[turn.Seq] = r
+				if tl.takenBack[turn.Seq] != nil {
+					continue
+				}
+				if tl.takenBack[turn.Seq] = r; turn.Facts.Within != 0 {
+					tl.looks = append(tl.looks, turn)
 				}
 			}
 		}
@@ -284,7 +293,7 @@ func (tl *timeline) turn(ctx context.Context, r *record) error {
 	if err != nil && !isLost(err) {
 		return err
 	}
-	if by := tl.takenBack[r.Seq]; !on && by != nil {
+	if by := tl.takerOf(r); !on && by != nil {
 		mo.TakenBack, mo.But = by.Snapshot, in
 	}
 	if on {
@@ -297,6 +306,17 @@ func (tl *timeline) turn(ctx context.Context, r *record) error {
 		}
 	}
 	return tl.say(mo)
+}
+
+// takerOf returns the newest restore that took back a turn, or what of it was in still; nil: none did.
+func (tl *timeline) takerOf(turn *record) *record {
+	by := tl.takenBack[turn.Seq]
+	for _, look := range tl.looks {
+		if r := tl.takenBack[look.Seq]; turn.EndsAt(look) && (by == nil || by.Seq < r.Seq) {
+			by = r
+		}
+	}
+	return by
 }
 
 // isOn reports whether a turn of the session is on its line. What the line has before it is listed.

@@ -545,6 +545,8 @@ type jsonStanding struct {
 	TookBack   []int    `json:"tookBack,omitempty"`   // turns
 	Reverts    []int    `json:"reverts,omitempty"`    // turns that were named to be taken back
 	PutBack    []int    `json:"putBack,omitempty"`
+	PartOf     []int    `json:"partOf,omitempty"` // those of TookBack and PutBack of which it was only a part
+	Aborted    bool     `json:"aborted,omitempty"`
 }
 
 type jsonTakenBack struct {
@@ -556,7 +558,7 @@ type jsonTakenBack struct {
 
 func newJSONStanding(mo *manager.Moment) *jsonStanding {
 	j := &jsonStanding{Without: mo.Without, InPart: mo.InPart, Elsewhere: mo.Elsewhere, ForkedFrom: mo.ForkedFrom,
-		TookBack: mo.TookBack, PutBack: mo.PutBack, Reverts: mo.Reverts}
+		TookBack: mo.TookBack, PutBack: mo.PutBack, PartOf: mo.PartOf, Aborted: mo.Aborted, Reverts: mo.Reverts}
 	if s := mo.TakenBack; s != nil {
 		j.TakenBack = &jsonTakenBack{EntryID: words.OrNull(s.Entry), SnapshotSeq: s.Seq,
 			Time: s.Time.UTC(), But: mo.But}
@@ -673,12 +675,12 @@ func standingText(mo *manager.Moment, by func(*store.Snapshot) string) string {
 	if s := mo.TakenBack; s != nil {
 		text := "taken back " + by(s)
 		if len(mo.But) > 0 {
-			text += ", all but " + wholeAndPart(mo.But, mo.InPart)
+			text += ", all but " + wholeAndPart(mo.But, mo.InPart, firstThree)
 		}
 		list = append(list, text)
 	}
 	if len(mo.Without) > 0 {
-		list = append(list, "in part: without "+wholeAndPart(mo.Without, mo.InPart))
+		list = append(list, "in part: without "+wholeAndPart(mo.Without, mo.InPart, firstThree))
 	}
 	if mo.Elsewhere {
 		list = append(list, "elsewhere in the conversation")
@@ -690,30 +692,36 @@ func standingText(mo *manager.Moment, by func(*store.Snapshot) string) string {
 		list = append(list, "of "+whoseTurn(mo.ForkedFrom))
 	}
 	if len(mo.TookBack) > 0 {
-		list = append(list, "took back "+turnList(mo.TookBack))
+		list = append(list, "took back "+wholeAndPart(mo.TookBack, mo.PartOf, turnList))
 	} else if len(mo.Reverts) > 0 {
 		list = append(list, "took back a part of "+turnList(mo.Reverts))
 	}
 	if len(mo.PutBack) > 0 {
-		list = append(list, "put back "+turnList(mo.PutBack))
+		list = append(list, "put back "+wholeAndPart(mo.PutBack, mo.PartOf, turnList))
+	}
+	if mo.Aborted {
+		list = append(list, "aborted: these files were changed back")
 	}
 	return strings.Join(list, ", ")
 }
 
-// wholeAndPart names paths, of which some count only in part: "a, b and a part of c".
-func wholeAndPart(paths, inPart []string) string {
-	isPart := func(path string) bool { return slices.Contains(inPart, path) }
-	whole := slices.DeleteFunc(slices.Clone(paths), isPart)
-	part := slices.DeleteFunc(slices.Clone(paths), func(path string) bool { return !isPart(path) })
+// wholeAndPart names paths or turns, of which some count only in part: "a, b and a part of c".
+func wholeAndPart[T comparable](all, inPart []T, name func([]T) string) string {
+	isPart := func(one T) bool { return slices.Contains(inPart, one) }
+	whole := slices.DeleteFunc(slices.Clone(all), isPart)
+	part := slices.DeleteFunc(slices.Clone(all), func(one T) bool { return !isPart(one) })
 	var list []string
 	if len(whole) > 0 {
-		list = append(list, firstPaths(whole, 3))
+		list = append(list, name(whole))
 	}
 	if len(part) > 0 {
-		list = append(list, "a part of "+firstPaths(part, 3))
+		list = append(list, "a part of "+name(part))
 	}
 	return strings.Join(list, " and ")
 }
+
+// firstThree names some paths.
+func firstThree(paths []string) string { return firstPaths(paths, 3) }
 
 // turnList names turns: "turn 3", "turns 1, 3 to 7".
 func turnList(turns []int) string {

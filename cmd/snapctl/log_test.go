@@ -60,3 +60,23 @@ func TestWithoutIdle(t *testing.T) {
 		}
 	}
 }
+
+func TestStandingText(t *testing.T) {
+	for _, c := range []struct {
+		mo   manager.Moment
+		want string
+	}{
+		{manager.Moment{Kind: "restore", TookBack: []int{0, 1}}, "took back turns 0, 1"},
+		{manager.Moment{Kind: "restore", TookBack: []int{0, 1}, PartOf: []int{0}},
+			"took back turn 1 and a part of turn 0"},
+		{manager.Moment{Kind: "undo", PutBack: []int{0}, PartOf: []int{0}}, "put back a part of turn 0"},
+		{manager.Moment{Kind: "restore", Reverts: []int{2}}, "took back a part of turn 2"},
+		{manager.Moment{Kind: "restore", Aborted: true}, "aborted: these files were changed back"},
+		{manager.Moment{Kind: "step", Without: []string{"a", "b"}, InPart: []string{"b"}},
+			"in part: without a and a part of b"},
+	} {
+		if got := standingText(&c.mo, nil); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.mo, got, c.want)
+		}
+	}
+}

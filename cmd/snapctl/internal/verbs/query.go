@@ -70,6 +70,8 @@ type Snapshot struct {
 	TookBack     []int    `json:"tookBack,omitempty"`     // turns that a restore took back
 	Reverts      []int    `json:"reverts,omitempty"`      // turns that it was asked to take back by name
 	PutBack      []int    `json:"putBack,omitempty"`      // and those that it put back
+	PartOf       []int    `json:"partOf,omitempty"`       // those of both of which it was only a part
+	Aborted      bool     `json:"aborted,omitempty"`      // the restore was stopped, and changed back what it had changed
 }
 
 // Snapshots are a part of a session's history, oldest first.
@@ -282,7 +284,8 @@ func newSnapshot(mo *manager.Moment) Snapshot {
 		Unknown: mo.Unknown, Interrupted: mo.Interrupted, GoesOn: mo.GoesOn, Partial: mo.Partial,
 		But: mo.But, Without: mo.Without, InPart: mo.InPart,
 		Title: mo.Title, Agent: mo.Agent, Model: mo.Model, Elsewhere: mo.Elsewhere, NotIn: mo.NotIn, Prev: mo.Prev,
-		ForkedFrom: mo.ForkedFrom, TookBack: mo.TookBack, PutBack: mo.PutBack, Reverts: mo.Reverts}
+		ForkedFrom: mo.ForkedFrom, TookBack: mo.TookBack, PutBack: mo.PutBack, PartOf: mo.PartOf,
+		Aborted: mo.Aborted, Reverts: mo.Reverts}
 	if s := mo.TakenBack; s != nil {
 		line.TakenBack = s.Seq
 	}
