@@ -92,7 +92,8 @@ func (e *editing) undoFile(
 			return nil, err
 		}
 	default:
-		return nil, fmt.Errorf("%q: %w it was edited: see Force and Reverse", now.path, ErrStale)
+		return nil, fmt.Errorf("%q: %w it was edited: reverse takes back only the edit, force what came since, too",
+			now.path, ErrStale)
 	}
 	switch {
 	case f.BeforeHash == "" && now.entry == nil:

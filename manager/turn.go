@@ -419,7 +419,7 @@ func (m *FileSnapshotManager) OnToolStart(ctx context.Context, tool string) (*Re
 			return err
 		}
 		if slices.Contains(t.Tools, tool) {
-			return errors.New("it runs already")
+			return history.ErrToolRuns
 		}
 		t.Tools, t.ToolBegan = append(t.Tools, tool), time.Now()
 		return nil
@@ -434,7 +434,7 @@ func (m *FileSnapshotManager) OnToolEnd(ctx context.Context, tool string) (*Resu
 			return err
 		}
 		if !slices.Contains(t.Tools, tool) {
-			return errors.New("it does not run")
+			return history.ErrNoTool
 		}
 		t.EndTools(tool)
 		return nil

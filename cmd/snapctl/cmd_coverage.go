@@ -9,7 +9,6 @@ import (
 
 	"github.com/boocode/filestore/cmd/snapctl/internal/verbs"
 	"github.com/boocode/filestore/internal/trees"
-	"github.com/boocode/filestore/tree"
 )
 
 func (a *app) coverageCommand() *cobra.Command {
@@ -65,17 +64,15 @@ func (a *app) coverage(ctx context.Context, p *place, text string, nul bool) err
 }
 
 func (a *app) printOmission(o *trees.Omission, nul bool) error {
-	// Nobody measures what is ignored, and directories have no size.
-	measured := o.Kind.Kind() == tree.ModeFile && o.Reason != trees.Ignored && o.Reason != trees.Sparse
 	if a.flags.json {
 		j := &jsonOmission{jsonPath: newJSONPath(o.Path), Kind: verbs.KindOf(o.Kind), Reason: o.Reason}
-		if measured {
+		if o.IsMeasured() {
 			j.Size = &o.Size
 		}
 		return a.printJSON(j)
 	}
 	size := "-"
-	if measured {
+	if o.IsMeasured() {
 		size = strconv.FormatInt(o.Size, 10)
 	}
 	path, end := listed(o.Path, o.Kind, nul)

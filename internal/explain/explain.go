@@ -76,7 +76,8 @@ var (
 		Advice: "Correct the arguments and call again.",
 		is: func(err error) bool {
 			isPath := errors.Is(err, inside.ErrPath) || errors.Is(err, syscall.ENAMETOOLONG)
-			return errors.Is(err, history.ErrNoWindows) || errors.Is(err, inside.ErrPage) ||
+			return errors.Is(err, history.ErrNoWindows) || errors.Is(err, history.ErrToolRuns) ||
+				errors.Is(err, history.ErrNoTool) || errors.Is(err, inside.ErrPage) ||
 				errors.Is(err, sessionlog.ErrNotFile) ||
 				isPath && !isA[*manager.EditError](err) // of one file of several the refusal tells
 		}}

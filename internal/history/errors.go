@@ -16,3 +16,10 @@ var (
 // ErrNoWindows: a turn that was opened without tool windows has no tools. It is a mistake of the
 // caller's, and package manager has no name for it.
 var ErrNoWindows = errors.New("the turn was opened without toolWindows")
+
+// ErrToolRuns and ErrNoTool: a tool is said to start, or to end, that runs already, or does not run. That is such
+// a mistake, too.
+var (
+	ErrToolRuns = errors.New("it runs already")
+	ErrNoTool   = errors.New("it does not run")
+)

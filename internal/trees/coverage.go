@@ -127,8 +127,14 @@ func (r *Reason) UnmarshalText(b []byte) error {
 type Omission struct {
 	Path   string    // slash-separated, relative to the root
 	Kind   tree.Mode // ModeFile, ModeDir, ModeSymlink; 0 for anything else
-	Size   int64     // of a file in bytes; 0 for ignored ones and those that git has taken out, which nobody measured
+	Size   int64     // of a file in bytes, if it is measured; else 0
 	Reason Reason
+}
+
+// IsMeasured reports whether it is a file of which the size is known. Nobody looks at those that are ignored, that
+// are a version control system's, or that git has taken out.
+func (o *Omission) IsMeasured() bool {
+	return o.Kind.Kind() == tree.ModeFile && o.Reason != Ignored && o.Reason != VCS && o.Reason != Sparse
 }
 
 // A Problem is a path of a snapshot that cannot be restored as it was.

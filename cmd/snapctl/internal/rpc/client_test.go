@@ -74,7 +74,17 @@ func TestClient(t *testing.T) {
 	if _, err = s.OnTurnStart(ctx, &manager.Turn{RuntimeIndex: &n}); err != nil {
 		t.Fatal(err)
 	}
+	wrong := func(verb, says string) {
+		t.Helper()
+		err := s.Call(ctx, verb, tool, nil)
+		e, ok := errors.AsType[*client.Error](err)
+		if !ok || e.Code != "bad_request" || !strings.HasSuffix(err.Error(), says) {
+			t.Errorf("%s: %v, want a bad_request: %s", verb, err, says)
+		}
+	}
+	wrong("tool_end", "it does not run")
 	ask("tool_start", tool, nil)
+	wrong("tool_start", "it runs already")
 	if err := s.Claim(ctx, "b"); err != nil {
 		t.Fatal(err)
 	}

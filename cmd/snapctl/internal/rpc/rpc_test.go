@@ -936,6 +936,19 @@ func TestSchema(t *testing.T) {
 	all := make(map[string]described)
 	for name, c := range commands {
 		of := described{c.text, schemaOf(c.params), schemaOf(c.result)}
+		b, err := json.Marshal(reflect.Zero(c.params).Interface())
+		var fields map[string]any // that are never left out
+		if err == nil {
+			err = json.Unmarshal(b, &fields)
+		}
+		for field := range fields {
+			if of.Params.Properties[field] == nil {
+				t.Errorf("%s: the schema lacks its field %s", name, field)
+			}
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 		if c.inSession {
 			if of.Params.Properties == nil {
 				of.Params.Properties = make(map[string]*jsonschema.Schema)

@@ -15,8 +15,8 @@ type Tool struct {
 
 // ToolEnd names one that has ended.
 type ToolEnd struct {
-	Tool
-	Refused bool `json:"refused,omitempty"` // it has not been run after all
+	Tool    string `json:"tool"`
+	Refused bool   `json:"refused,omitempty"` // it has not been run after all
 }
 
 // Told says that the runtime's log has an entry.
@@ -73,9 +73,9 @@ func toolStart(ctx context.Context, s *Session, a *Tool) (*client.Look, error) {
 
 func toolEnd(ctx context.Context, s *Session, a *ToolEnd) (*client.Look, error) {
 	if a.Refused {
-		return look(s.OnToolsRefused(ctx, a.Tool.Tool))
+		return look(s.OnToolsRefused(ctx, a.Tool))
 	}
-	return look(s.OnToolEnd(ctx, a.Tool.Tool))
+	return look(s.OnToolEnd(ctx, a.Tool))
 }
 
 func turnEnd(ctx context.Context, s *Session, _ *struct{}) (*client.TurnEnded, error) {
