@@ -185,3 +185,76 @@ func TestDamagedIsStoredAgain(t *testing.T) {
 		}
 	}
 }
+
+// TestLostChunks: what large files have lost is stored again by the next turn, though the lists of their chunks
+// are there: where a pack is gone, or a check has found that none can read it.
+func TestLostChunks(t *testing.T) {
+	for _, how := range []string{"gone", "unreadable"} {
+		b := newBench(t)
+		session := func(fn func(m *FileSnapshotManager)) {
+			m, err := Open(t.Context(), b.dir, &Options{StoreRoot: b.stores, Session: "s"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			fn(m)
+			if err := m.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		snapshot := func(m *FileSnapshotManager) {
+			if _, err := m.Snapshot(t.Context(), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		large := noise(10<<20, 4)
+		b.write("first", large)
+		var dir string
+		session(func(m *FileSnapshotManager) { dir = m.StoreDir(); b.initialize(m) })
+		packs, err := filepath.Glob(filepath.Join(dir, "packs", "*.pack"))
+		if err != nil || len(packs) == 0 {
+			t.Fatalf("packs %q, %v", packs, err)
+		}
+		text := large + noise(1<<20, 5)
+		b.write("second", text)
+		b.remove("first")
+		session(snapshot)
+		for _, name := range packs {
+			losePack(t, name, how)
+		}
+		session(func(m *FileSnapshotManager) {
+			r, err := m.store.Check(t.Context(), false)
+			if err == nil && how == "unreadable" {
+				err = health.Change(dir, func(h *health.Health) { h.NoteBad(r.Damage) })
+			}
+			if err != nil || len(r.Damage) == 0 {
+				t.Fatalf("%s: %+v, %v", how, r, err)
+			}
+		})
+		session(snapshot)
+		session(func(m *FileSnapshotManager) {
+			id := object.Hash(object.Blob, []byte(text))
+			if n, err := m.store.CopyBlob(t.Context(), io.Discard, id); err != nil || n != int64(len(text)) {
+				t.Errorf("%s: %d bytes, %v", how, n, err)
+			}
+			r, err := m.Snapshot(t.Context(), nil)
+			if err != nil || r.Capture.ReadFiles > 0 {
+				t.Errorf("%s: it is stored again and again: %+v, %v", how, r, err)
+			}
+		})
+	}
+}
+
+// losePack takes a pack away that is sealed, or has it hold nothing that can be read.
+func losePack(t *testing.T, name, how string) {
+	t.Helper()
+	if _, err := os.Stat(strings.TrimSuffix(name, ".pack") + ".idx"); err != nil {
+		t.Fatalf("it is not sealed: %v", err)
+	}
+	err := os.WriteFile(name, []byte(noise(1000, 6)), 0o600)
+	if how == "gone" {
+		err = os.Remove(name)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -3,8 +3,6 @@ package audit
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"iter"
 	"maps"
 	"sync"
@@ -21,6 +19,13 @@ type Checker struct {
 	s        *cas.Store
 	done     map[store.ID]bool
 	problems []trees.Problem // of the snapshot that is being checked
+	told     map[loss]bool   // that are among them
+}
+
+// A loss is an object that is lost, and a path that needs it.
+type loss struct {
+	path string
+	id   store.ID
 }
 
 // atOnce is how many snapshots [Checker.Each] looks at together. Of each it remembers what is new in it, a
@@ -141,7 +146,7 @@ func (a *ahead) meet(ctx context.Context, p *place) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if p.isBlob() {
-		return a.blob(ctx, p.id)
+		return a.blob(ctx, p)
 	}
 	a.add(p.kind, p.id)
 	return nil
@@ -168,11 +173,11 @@ func NewChecker(s *cas.Store) *Checker {
 }
 
 // Snapshot reads all directories that a snapshot keeps and makes sure that every
-// blob is there or was forgotten; contents are the business of [cas.Store.Check].
+// blob, with its chunks, is there or was forgotten; contents are the business of [cas.Store.Check].
 // Losses that were accepted are listed, too. An error means that the check could
 // not be done.
 func (c *Checker) Snapshot(ctx context.Context, snap *store.Snapshot) ([]trees.Problem, error) {
-	c.problems = nil
+	c.problems, c.told = nil, make(map[loss]bool)
 	if err := walkSnapshot(ctx, c.s, snap, byDirectory, c); err != nil {
 		return nil, err
 	}
@@ -181,7 +186,7 @@ func (c *Checker) Snapshot(ctx context.Context, snap *store.Snapshot) ([]trees.P
 
 func (c *Checker) enter(ctx context.Context, p *place) (goOn bool, err error) {
 	if p.isBlob() {
-		return false, c.lost(p, c.blob(ctx, p.id))
+		return false, c.lost(p, c.blob(ctx, p))
 	}
 	again := c.done[p.id]
 	c.done[p.id] = true
@@ -192,30 +197,29 @@ func (c *Checker) lost(p *place, err error) error {
 	if !trees.IsLoss(err) {
 		return err
 	}
+	l := loss{p.path(), p.id}
+	if c.told[l] { // in another state of the snapshot
+		return nil
+	}
+	c.told[l] = true
 	at, _ := c.s.AcceptedObject(p.id)
 	err = p.said(err)
-	c.problems = append(c.problems, trees.Problem{Path: p.path(), ID: p.id, Err: err, At: at})
+	c.problems = append(c.problems, trees.Problem{Path: l.path, ID: p.id, Err: err, At: at})
 	return nil
 }
 
 func (c *Checker) leave(*place) {}
 
-// blob makes sure that a blob is there.
-func (c *Checker) blob(ctx context.Context, id store.ID) error {
-	if c.done[id] {
+// blob makes sure that the content of a file or link is there, or was forgotten.
+func (c *Checker) blob(_ context.Context, p *place) error {
+	if c.done[p.id] {
 		return nil
 	}
-	ok, err := c.s.HasOrPromised(id)
-	if err == nil && !ok { // unless somebody has stored it since we looked
-		_, err = c.s.CopyBlob(ctx, io.Discard, id)
-	}
+	err := c.s.CheckBlob(p.id, p.size())
 	if errors.Is(err, store.ErrForgotten) {
 		err = nil
 	}
-	if errors.Is(err, store.ErrNotFound) {
-		return fmt.Errorf("blob %s: %w", id.Short(), store.ErrNotFound)
-	}
-	c.done[id] = err == nil
+	c.done[p.id] = err == nil
 	return err
 }
 
@@ -242,7 +246,7 @@ func (v *wholeness) enter(_ context.Context, p *place) (goOn bool, err error) {
 		return false, nil
 	}
 	v.seen[p.id] = true
-	ok, err := v.w.HasOrPromised(p.id)
+	ok, err := v.w.HasOrPromised(p.id, p.size())
 	if err == nil && !ok {
 		err = errNotWhole
 	}

@@ -22,11 +22,11 @@ type Hurt struct {
 // none. Each pair is a Hurt and nil, or a zero Hurt and the error that ends the
 // sequence.
 func (m *Mender) Hurt(ctx context.Context) iter.Seq2[Hurt, error] {
-	return hurt(ctx, m.s, m, func(ctx context.Context, id store.ID) error {
-		if ok, err := m.has(ctx, id); ok || err != nil {
+	return hurt(ctx, m.s, m, func(ctx context.Context, p *place) error {
+		if ok, err := m.has(ctx, p.id); ok || err != nil {
 			return err
 		}
-		if was, err := m.s.Forgotten(id); was || err != nil && !trees.IsLoss(err) {
+		if was, err := m.s.Forgotten(p.id); was || err != nil && !trees.IsLoss(err) {
 			return err
 		}
 		return store.ErrNotFound
@@ -42,7 +42,7 @@ func Hurts(ctx context.Context, s *cas.Store) iter.Seq2[Hurt, error] {
 // hurt yields the snapshots that lack something, where g reads the trees and blob
 // says what is wrong with a blob.
 func hurt(
-	ctx context.Context, s *cas.Store, g trees.Getter, blob func(context.Context, store.ID) error,
+	ctx context.Context, s *cas.Store, g trees.Getter, blob func(context.Context, *place) error,
 ) iter.Seq2[Hurt, error] {
 	bad := func(p *place, err error) ([]trees.Problem, error) {
 		if !trees.IsLoss(err) {
@@ -55,7 +55,7 @@ func hurt(
 	}
 	problems := &lister[trees.Problem]{bad: bad, known: make(map[store.ID][]trees.Problem),
 		blob: func(ctx context.Context, p *place) ([]trees.Problem, error) {
-			return bad(p, blob(ctx, p.id))
+			return bad(p, blob(ctx, p))
 		},
 		in: func(dir string, p trees.Problem) trees.Problem {
 			return trees.Problem{Path: below(dir, p.Path), ID: p.ID, Err: p.Err}

@@ -1,8 +1,11 @@
 package audit
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -27,6 +30,34 @@ func (l losing) Put(kind object.Kind, content []byte) (store.ID, error) {
 		return object.Hash(kind, content), nil
 	}
 	return l.Putter.Put(kind, content)
+}
+
+// putLosing stores a content, but for the second of its chunks, and returns its ID.
+func putLosing(t *testing.T, to *cas.Writer, content []byte) store.ID {
+	t.Helper()
+	whole := reopenStore(t, vfstest.NewMem())
+	defer whole.Close()
+	from, err := whole.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer from.Close()
+	id, _, err := from.PutReader(bytes.NewReader(content))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := whole.Stored(object.Blob, id)
+	if err != nil || len(o.Chunks) < 3 {
+		t.Fatalf("chunks %v, %v", o.Chunks, err)
+	}
+	put := func(p *cas.Parcel) error {
+		_, err := to.PutParcel(p.Record)
+		return err
+	}
+	if _, err = whole.Parcels(t.Context(), slices.Concat([]store.ID{id}, o.Chunks[:1], o.Chunks[2:]), put); err != nil {
+		t.Fatal(err)
+	}
+	return id
 }
 
 // TestLostPaths: whoever walks what a state needs names a loss by the same path,
@@ -66,8 +97,10 @@ func TestLostPaths(t *testing.T) {
 		return pages == 3
 	}}, many...)
 	lostFile, lostDir := object.Hash(object.Blob, []byte("lost")), object.Hash(object.Tree, []byte("lost"))
-	root := put(w, dir("a", put(w, dir("b", lostDir), file("c", lostFile), dir("large", large))), file("d", kept))
-	snap := &store.Snapshot{Tree: root, Worktree: "w", Root: "/w"}
+	inA := []tree.Entry{dir("b", lostDir), file("c", lostFile), dir("large", large)}
+	root := put(w, dir("a", put(w, inA...)), file("d", kept))
+	base := put(w, dir("a", put(w, append(inA, file("new", kept))...)))
+	snap := &store.Snapshot{Tree: root, Worktree: "w", Root: "/w", Base: store.State{Tree: base}}
 	if err := w.Commit(t.Context(), snap, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -101,6 +134,7 @@ func TestLostPaths(t *testing.T) {
 	if whole, err := IsWhole(t.Context(), s, w, snap.State()); whole || err != nil {
 		t.Errorf("IsWhole: %v, %v", whole, err)
 	}
+	lostChunk(t, s, w)
 	found, err := NewFinder(s, nil).Find(t.Context(), root)
 	var paths []string
 	for _, e := range found {
@@ -108,5 +142,69 @@ func TestLostPaths(t *testing.T) {
 	}
 	if !slices.Contains(paths, "a/large/f000") || !slices.Contains(paths, "d") || err != nil {
 		t.Errorf("Finder: %v, %v", paths, err)
+	}
+}
+
+// lostChunk: who asks whether a file is there asks for its chunks, too. A prune does not: nothing hangs on one
+// that is lost.
+func lostChunk(t *testing.T, s *cas.Store, w *cas.Writer) {
+	content := make([]byte, 4<<20)
+	rand.NewChaCha8([32]byte{1}).Read(content)
+	size := int64(len(content))
+	id := putLosing(t, w, content)
+	root, err := trees.Put(w, []tree.Entry{{Name: "big", Mode: tree.ModeFile | 0o644, Size: size, ID: id}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	snap := &store.Snapshot{Tree: root, Worktree: "other", Root: "/other"}
+	if err := w.Commit(t.Context(), snap, 0); err != nil {
+		t.Fatal(err)
+	}
+	lists := map[string][]trees.Problem{}
+	if lists["Checker"], err = NewChecker(s).Snapshot(t.Context(), snap); err != nil {
+		t.Error(err)
+	}
+	note := func(_ *store.Snapshot, problems []trees.Problem) error {
+		lists["Each"] = problems
+		return nil
+	}
+	if err := NewChecker(s).Each(t.Context(), each([]*store.Snapshot{snap}), note); err != nil {
+		t.Error(err)
+	}
+	tally := NewTally(s)
+	if _, err = tally.Add(t.Context(), snap); err != nil {
+		t.Error(err)
+	}
+	lists["Tally"] = tally.Problems()
+	for h, err := range Hurts(t.Context(), s) {
+		if err != nil || h.Snapshot.Seq == snap.Seq {
+			lists["Hurts"] = h.Problems
+		}
+	}
+	for _, who := range []string{"Checker", "Each", "Tally", "Hurts"} {
+		if l := lists[who]; len(l) != 1 || l[0].Path != "big" || !errors.Is(l[0].Err, store.ErrNotFound) {
+			t.Errorf("%s of a lost chunk: %+v", who, l)
+		}
+	}
+	isThere := func() [3]bool {
+		all, err := w.HasAll(id, size)
+		list, lerr := w.Has(id)
+		whole, werr := IsWhole(t.Context(), s, w, snap.State())
+		if err != nil || lerr != nil || werr != nil {
+			t.Error(err, lerr, werr)
+		}
+		return [3]bool{list, all, whole}
+	}
+	if is := isThere(); is != [3]bool{true, false, false} {
+		t.Errorf("without a chunk its list is there, all, and all of the tree: %v", is)
+	}
+	if _, _, err := w.PutReader(bytes.NewReader(content)); err != nil {
+		t.Fatal(err)
+	}
+	if problems, err := NewChecker(s).Snapshot(t.Context(), snap); len(problems) > 0 || err != nil {
+		t.Errorf("with all chunks: %+v, %v", problems, err)
+	}
+	if is := isThere(); is != [3]bool{true, true, true} {
+		t.Errorf("with all chunks: %v", is)
 	}
 }

@@ -44,7 +44,7 @@ func (m *marking) enter(_ context.Context, p *place) (goOn bool, err error) {
 		m.live.Add(p.id)
 		return false, nil
 	case p.isBlob():
-		return false, m.lost(p, m.live.AddBlob(p.id, int64(p.item.Size)))
+		return false, m.lost(p, m.live.AddBlob(p.id, p.size()))
 	case p.id.IsZero(): // no tree
 		return false, nil
 	}

@@ -127,6 +127,14 @@ func (p *place) path() string { return trees.Join(p.dir, p.name) }
 // isBlob reports whether the place is the content of a file or link.
 func (p *place) isBlob() bool { return p.r == nil }
 
+// size returns the length of the content of a file or link; 0 of any other place.
+func (p *place) size() int64 {
+	if !p.isBlob() {
+		return 0
+	}
+	return int64(p.item.Size)
+}
+
 // isPart reports whether the place is a page of a directory, but not its root.
 func (p *place) isPart() bool { return p.level > 0 }
 

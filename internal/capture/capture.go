@@ -28,8 +28,9 @@ type Sink interface {
 	trees.Putter
 	// PutReader stores all that r gives as a blob.
 	PutReader(r io.Reader) (store.ID, int64, error)
-	// Has reports whether an object is there already.
-	Has(id store.ID) (bool, error)
+	// HasAll reports whether an object is there already, and all that a file's content of some length is
+	// stored in; 0: it is none.
+	HasAll(id store.ID, size int64) (bool, error)
 }
 
 // The defaults of [tree.Limits].

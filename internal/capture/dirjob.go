@@ -394,7 +394,7 @@ func (j *dirJob) reusable(e entry, name string, st *vfs.Stat) bool {
 		st.Kind == vfs.Regular && st.Size > j.most(name, st.Size) {
 		return false
 	}
-	return c.has(e.id())
+	return c.has(e.id(), st.Size)
 }
 
 // visited sends off the subdirectories.

@@ -145,7 +145,7 @@ func (j *dirJob) oldLeaf(part []int) (id store.ID, ok bool) {
 	}
 	end, count, id := j.old.leaf(n)
 	// All of them are from this page, and it has no others.
-	return id, last < end && count == len(part) && j.c.has(id)
+	return id, last < end && count == len(part) && j.c.has(id, 0)
 }
 
 // sameEntry reports whether the tree's entry is what it was.

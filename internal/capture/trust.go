@@ -111,11 +111,11 @@ func (c *statCache) idsUsable(s *cas.Store, sink Sink) (bool, error) {
 	} else {
 		epoch, err = s.Epoch()
 	}
-	if err != nil || epoch != c.batch.epoch || s.Distrusts() {
+	if err != nil || epoch != c.batch.epoch {
 		return false, err
 	}
 	now, err := lengths()
-	return err == nil && c.batch.stillThere(now), err
+	return err == nil && c.batch.stillThere(now) && !s.Distrusts(now), err
 }
 
 // stillThere reports whether no pack is missing or shorter than it was.

@@ -222,12 +222,13 @@ func (c *capture) isOver() bool {
 	return c.over != nil
 }
 
-// has reports whether an id from the cache is in the store.
-func (c *capture) has(id store.ID) bool {
+// has reports whether an id from the cache is in the store: of a content of some length, or, if that
+// is 0, of a page of a directory.
+func (c *capture) has(id store.ID, size int64) bool {
 	if !c.lookup {
 		return true
 	}
-	ok, err := c.sink.Has(id)
+	ok, err := c.sink.HasAll(id, size)
 	if err != nil {
 		c.fail(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/zeebo/blake3"
 
 	"github.com/boocode/filestore/internal/cas/layout"
+	"github.com/boocode/filestore/internal/cas/pack"
 	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/store"
@@ -336,6 +337,51 @@ func (s *Store) HasOrPromised(id store.ID) (bool, error) {
 	}
 	remote, err := s.Promiser(id)
 	return remote != "", err
+}
+
+// CheckBlob makes sure that a file's content of some length is here or promised, with the chunks that it is in:
+// it does not read the content. The error matches [ErrNotFound] if something is missing, [ErrForgotten] if it
+// was forgotten, and is a [*object.CorruptError] if it cannot be told which chunks there are.
+func (s *Store) CheckBlob(id store.ID, size int64) error {
+	err := s.present(id)
+	if err == nil && size >= int64(pack.MinChunked) {
+		var chunks []store.ID
+		chunks, err = s.chunksOf(id)
+		for i := 0; i < len(chunks) && err == nil; i++ {
+			if err = s.present(chunks[i]); err != nil {
+				err = fmt.Errorf("chunk %s: %w", chunks[i].Short(), err)
+			}
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("blob %s: %w", id.Short(), err)
+	}
+	return nil
+}
+
+// present says why an object is neither here nor promised: nobody has stored it since this process
+// looked last, either.
+func (s *Store) present(id store.ID) error {
+	if there, err := s.HasOrPromised(id); there || err != nil {
+		return err
+	}
+	_, err := s.locate(id)
+	return err
+}
+
+// chunksOf returns the chunks that a blob is stored in, in order; none if it is in one piece, or promised.
+func (s *Store) chunksOf(id store.ID) ([]store.ID, error) {
+	buf := pack.TakeBuffer()
+	defer pack.PutBuffer(buf)
+	h, list, loc, err := s.object(id, buf)
+	if IsPromised(err) {
+		return nil, nil
+	}
+	if err != nil || h.Kind != pack.RecChunked {
+		return nil, err
+	}
+	_, err = checkList(list, loc)
+	return Chunks(list), err
 }
 
 // Absent counts what remotes have promised and is not here.

@@ -107,12 +107,13 @@ func (s *Store) Distrust(found ...*object.CorruptError) {
 	}
 }
 
-// Distrusts reports whether there is any record in it that is known to be damaged.
-func (s *Store) Distrusts() bool {
+// Distrusts reports whether any record in some packs, as [Store.PackLengths] returns them, is known to be
+// damaged.
+func (s *Store) Distrusts(packs map[[16]byte]int64) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	for at := range s.damaged {
-		if s.packs[at.pack] != nil {
+		if _, there := packs[at.pack]; there {
 			return true
 		}
 	}

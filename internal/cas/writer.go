@@ -91,9 +91,26 @@ func (w *Writer) Has(id store.ID) (bool, error) {
 	return w.s.counts(id)
 }
 
-// HasOrPromised is Has, and holds for what a remote has promised, too.
-func (w *Writer) HasOrPromised(id store.ID) (bool, error) {
-	if ok, err := w.Has(id); ok || err != nil {
+// HasAll is Has of an object and, if it is a file's content of some length, of the chunks that it is in: of
+// these a remote may have promised some.
+func (w *Writer) HasAll(id store.ID, size int64) (bool, error) {
+	ok, err := w.Has(id)
+	if !ok || err != nil || size < int64(pack.MinChunked) {
+		return ok, err
+	}
+	chunks, err := w.s.chunksOf(id)
+	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrCorrupt) || errors.Is(err, store.ErrForgotten) {
+		return false, nil
+	}
+	for i := 0; i < len(chunks) && ok && err == nil; i++ {
+		ok, err = w.HasOrPromised(chunks[i], 0)
+	}
+	return ok && err == nil, err
+}
+
+// HasOrPromised is HasAll, and holds for what a remote has promised, too.
+func (w *Writer) HasOrPromised(id store.ID, size int64) (bool, error) {
+	if ok, err := w.HasAll(id, size); ok || err != nil {
 		return ok, err
 	}
 	remote, err := w.s.Promiser(id)

@@ -57,8 +57,9 @@ func HashBlob(r io.Reader) (id store.ID, n int64, err error) {
 	return id, n, err
 }
 
-// Has reports whether an object is in memory or in the store.
-func (o *Overlay) Has(id store.ID) (bool, error) {
+// HasAll reports whether an object is in memory or in the store; which chunks of a content are there matters to
+// who stores it.
+func (o *Overlay) HasAll(id store.ID, _ int64) (bool, error) {
 	o.mu.Lock()
 	_, ok := o.pages[id]
 	o.mu.Unlock()
