@@ -46,7 +46,7 @@ func (x *restore) findOut(ctx context.Context) error {
 		return err
 	}
 	if x.tip == nil {
-		return fmt.Errorf("session %q: %w", m.opts.Session, ErrNoSession)
+		return m.noSession(ctx)
 	}
 	x.undo, _ = last.Lists()
 	if target, err = x.reach(ctx, l, target); err != nil {

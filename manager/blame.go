@@ -222,7 +222,7 @@ func (b *blaming) open(ctx context.Context) (err error) {
 		return err
 	}
 	if b.newest == nil || b.newest.Pruned {
-		return fmt.Errorf("%q: %w: nobody has looked at it", b.path, ErrNoSession)
+		return m.orLost(ctx, fmt.Errorf("%q: %w: nobody has looked at it", b.path, ErrNoSession))
 	}
 	turns, _, err := m.readTurns()
 	if err != nil {

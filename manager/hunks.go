@@ -452,7 +452,7 @@ func (m *FileSnapshotManager) hunkedByRestore(ctx context.Context, target string
 		return nil, err
 	}
 	if tip == nil {
-		return nil, fmt.Errorf("session %q: %w", m.opts.Session, ErrNoSession)
+		return nil, m.noSession(ctx)
 	}
 	s := l.Paths(m.tree.pages)
 	back, _, _, err := takenBackBy(ctx, s, tip, p)

@@ -352,7 +352,7 @@ func (l *line) start(ctx context.Context) (*record, error) {
 		return nil, err
 	}
 	if tip == nil {
-		return nil, fmt.Errorf("session %q: %w", l.m.opts.Session, ErrNoSession)
+		return nil, l.m.noSession(ctx)
 	}
 	return l.startOf(ctx, tip)
 }

@@ -168,7 +168,20 @@ func Open(ctx context.Context, root string, opts *Options) (*FileSnapshotManager
 	if _, err := m.entries(ctx); err != nil {
 		return nil, errors.Join(err, m.closeOwn())
 	}
+	m.warnDamage(ctx)
 	return m, nil
+}
+
+// warnDamage logs what shows to be damaged in the history. That it cannot be looked for is no error:
+// who reads the history finds out.
+func (m *FileSnapshotManager) warnDamage(ctx context.Context) {
+	damage, err := history.JournalShows(ctx, m.store, m.project.Worktree)
+	if len(damage) > 0 {
+		m.log.Warn("history damaged: see the store's check", "places", len(damage), "first", damage[0])
+	}
+	if err != nil {
+		m.log.Warn("history not looked at", "err", err)
+	}
 }
 
 // newManager returns the manager of a worktree that an engine has open.

@@ -143,7 +143,7 @@ func (m *FileSnapshotManager) conversation(ctx context.Context) (*record, error)
 		return nil, err
 	}
 	if head == nil {
-		return nil, fmt.Errorf("session %q: %w", m.opts.Session, ErrNoSession)
+		return nil, m.noSession(ctx)
 	}
 	r, err := m.records.StepAt(ctx, head.Step(), m.opts.Session)
 	if err != nil {
@@ -170,7 +170,7 @@ func (m *FileSnapshotManager) moveLeaf(ctx context.Context, l *line, target, lab
 			return err
 		}
 		if o.head == nil || o.last == nil {
-			return fmt.Errorf("session %q: %w", m.opts.Session, ErrNoSession)
+			return m.noSession(ctx)
 		}
 		last, err := m.records.LastRestore(ctx, o.head)
 		if err != nil {

@@ -58,7 +58,7 @@ func (m *FileSnapshotManager) exportLog(ctx context.Context, last *session.Entry
 func (m *FileSnapshotManager) missingFrom(ctx context.Context, log *session.Tree) (entries []session.Entry, err error) {
 	head, err := m.records.Newest(m.opts.Session)
 	if err == nil && head == nil {
-		err = ErrNoSession
+		err = m.noSession(ctx)
 	}
 	if err != nil {
 		return nil, err

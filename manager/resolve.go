@@ -287,9 +287,27 @@ func (l *line) startPoint(ctx context.Context) (*Point, error) {
 func (l *line) newest(ctx context.Context) (*record, error) {
 	r, err := l.tip(ctx)
 	if r == nil && err == nil {
-		err = fmt.Errorf("session %q: %w", l.m.opts.Session, ErrNoSession)
+		err = l.m.noSession(ctx)
 	}
 	return r, err
+}
+
+// noSession is the error of a session that has no records.
+func (m *FileSnapshotManager) noSession(ctx context.Context) error {
+	return m.orLost(ctx, fmt.Errorf("session %q: %w", m.opts.Session, ErrNoSession))
+}
+
+// orLost returns an error that says that there are no records, or the damage of the journal, by which
+// there may have been some.
+func (m *FileSnapshotManager) orLost(ctx context.Context, none error) error {
+	damage, err := history.JournalDamage(ctx, m.store)
+	if err != nil {
+		return err
+	}
+	if len(damage) > 0 {
+		return fmt.Errorf("%v; but the history is damaged: %w", none, damage[0])
+	}
+	return none
 }
 
 // nthLast returns the end of the turn n before the newest on the line.

@@ -93,7 +93,7 @@ func (x *restore) findTurns(ctx context.Context, names []string) error {
 		return err
 	}
 	if x.tip == nil {
-		return fmt.Errorf("session %q: %w", x.m.opts.Session, ErrNoSession)
+		return x.m.noSession(ctx)
 	}
 	x.undo, _ = last.Lists()
 	if x.reverts, x.named, err = l.turnNumbers(ctx, names); err != nil {

@@ -59,6 +59,9 @@ func (x *restore) takeBackNext(ctx context.Context, past bool) error {
 	if x.list == history.TopsUndo {
 		nothing = errNothingAgain
 	}
+	if last == nil && x.tip == nil {
+		return x.m.orLost(ctx, nothing)
+	}
 	if last == nil {
 		return nothing
 	}

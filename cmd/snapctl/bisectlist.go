@@ -41,7 +41,7 @@ func (p *place) stops(ctx context.Context) ([]*stop, error) {
 		}
 	}
 	if len(list) == 0 {
-		return nil, p.app.noSnapshots(p.project)
+		return nil, p.noSnapshots(ctx)
 	}
 	return list, nil
 }

@@ -186,7 +186,7 @@ func (a *app) listLog(cmd *cobra.Command, p *place, args []string, f *logFlags) 
 		return nil
 	}
 	if n == 0 && len(only) == 0 {
-		return a.noSnapshots(p.project)
+		return p.noSnapshots(ctx)
 	}
 	return nil
 }

@@ -96,7 +96,7 @@ func (a *app) sessions(ctx context.Context, p *place, all bool, remote string) e
 		}
 	}
 	if len(list) == 0 {
-		return a.noSnapshots(p.project)
+		return p.noSnapshots(ctx)
 	}
 	for i := range list {
 		if err := a.printSession(&list[i], all || remote != ""); err != nil {

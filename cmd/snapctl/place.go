@@ -290,6 +290,18 @@ func (a *app) noSnapshots(project *tree.Project) error {
 	return refuse(hint, "no snapshots of %q yet", project.Root)
 }
 
+// noSnapshots is that error, or the damage by which there may have been some.
+func (p *place) noSnapshots(ctx context.Context) error {
+	damage, err := history.JournalDamage(ctx, p.store)
+	if err != nil {
+		return err
+	}
+	if len(damage) > 0 {
+		return fmt.Errorf("no snapshots of %q; but its history is damaged: %w", p.project.Root, damage[0])
+	}
+	return p.app.noSnapshots(p.project)
+}
+
 // defaultSession is what snapshots belong to that nobody took for a
 // conversation.
 const defaultSession = "default"
@@ -308,7 +320,7 @@ func (p *place) chooseSession(ctx context.Context) error {
 	}
 	snap, err := p.store.Newest(ctx, p.project.Worktree, cas.AnySession)
 	if errors.Is(err, store.ErrNotFound) {
-		return p.app.noSnapshots(p.project)
+		return p.noSnapshots(ctx)
 	}
 	if err != nil {
 		return err

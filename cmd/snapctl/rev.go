@@ -26,7 +26,7 @@ func (p *place) resolveAsIs(ctx context.Context, text string) (*manager.Point, e
 	}
 	point, err := p.m.Resolve(ctx, text)
 	if errors.Is(err, manager.ErrNoSession) && p.app.flags.session == "" && p.app.flags.sessionFile == "" {
-		err = p.app.noSnapshots(p.project)
+		err = p.noSnapshots(ctx)
 	}
 	return point, err
 }

@@ -224,6 +224,9 @@ func TestLostRecords(t *testing.T) {
 	if err := whole.SyncDir("journal"); err != nil {
 		t.Fatal(err)
 	}
+	if openDamaged(t, whole.AfterCrash(nil)).JournalIsSuspect() {
+		t.Error("a journal that has lost nothing is suspect")
+	}
 	offs := make(map[string][]int)
 	for i, name := range segs {
 		offs[name] = frameOffsets(t, whole, uint64(i+1))
@@ -279,6 +282,9 @@ func TestLostRecords(t *testing.T) {
 				}
 				if list, err := s.JournalDamage(); err != nil || len(list) != len(found) {
 					t.Errorf("%s JournalDamage = %v, %v, want as Check", when, list, err)
+				}
+				if !s.JournalIsSuspect() {
+					t.Errorf("%s it does not show that records are lost", when)
 				}
 			}
 			s := openDamaged(t, disk)

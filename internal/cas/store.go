@@ -245,7 +245,6 @@ func OpenFS(ctx context.Context, fsys vfs.FS, opts *Options) (*Store, error) {
 		}
 	}
 	s.keepBallast(ballastSize)
-	s.warn("journal damaged", s.j.Damage...)
 	return s, nil
 }
 

@@ -78,6 +78,14 @@ func (s *Store) JournalDamage() ([]*object.CorruptError, error) {
 	return r.Damage, err
 }
 
+// JournalIsSuspect reports whether [Store.JournalDamage] may find anything, as far as it shows
+// without reading it all.
+func (s *Store) JournalIsSuspect() bool {
+	s.jmu.Lock()
+	defer s.jmu.Unlock()
+	return len(s.j.Damage) > 0 || s.j.IsSuspect()
+}
+
 // countRecords counts the records of all packs. Of several of one object the
 // one counts that find finds. If an index is damaged it is returned with the
 // error.

@@ -37,6 +37,25 @@ func JournalDamage(ctx context.Context, s *cas.Store) ([]*object.CorruptError, e
 	return damage, err
 }
 
+// JournalShows is JournalDamage of a journal of which it shows, without reading it all, that it is
+// damaged: records that the worktree had are lost, or it has a gap.
+func JournalShows(ctx context.Context, s *cas.Store, worktree string) ([]*object.CorruptError, error) {
+	t := new(Turns) // read before the journal
+	if b, err := vfs.ReadFile(s.FS(), layout.Worktree(worktree).Turns()); err == nil {
+		if read, _, err := DecodeTurns(b); err == nil {
+			t = read
+		}
+	}
+	newest, err := s.Newest(ctx, worktree, cas.AnySession)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return nil, err
+	}
+	if t.Last != 0 && (err != nil || newest.Seq < t.Last) || len(t.Lost) > 0 || s.JournalIsSuspect() {
+		return JournalDamage(ctx, s)
+	}
+	return nil, nil
+}
+
 // A LostRecord is a record that the journal has no more.
 type LostRecord struct {
 	Seq      uint64

@@ -19,13 +19,15 @@ type Records struct {
 	log      *slog.Logger
 
 	loaded map[uint64]*Record
-	epoch  uint64 // of the store when they were read
+	epoch  uint64          // of the store when they were read
+	told   map[uint64]bool // the log was, that it is lost
 }
 
 // NewRecords returns the records that a store has of a worktree. It tells log of those
 // that are lost.
 func NewRecords(s *cas.Store, worktree string, log *slog.Logger) *Records {
-	return &Records{store: s, worktree: worktree, log: log, loaded: make(map[uint64]*Record)}
+	return &Records{store: s, worktree: worktree, log: log,
+		loaded: make(map[uint64]*Record), told: make(map[uint64]bool)}
 }
 
 // Remember takes note of what a record has become.
@@ -81,7 +83,10 @@ func (rs *Records) OrBefore(ctx context.Context, seq uint64, fits func(*store.Sn
 	if !errors.Is(err, store.ErrNotFound) {
 		return r, err
 	}
-	rs.log.Warn("record is lost: see the store's check", "seq", seq)
+	if !rs.told[seq] {
+		rs.told[seq] = true
+		rs.log.Warn("record is lost: see the store's check", "seq", seq)
+	}
 	for s, err := range rs.store.Snapshots(ctx) {
 		if err != nil {
 			return nil, err

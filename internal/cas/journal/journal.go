@@ -734,6 +734,28 @@ func (j *Journal) LastKnown() (uint64, error) {
 	return 0, err
 }
 
+// IsSuspect reports whether it shows without reading the journal that it has lost records: a segment
+// that others have followed, or the end of one. What is damaged otherwise Damage has. It costs
+// a few system calls for each segment.
+func (j *Journal) IsSuspect() bool {
+	known, err := j.LastKnown()
+	if err != nil || j.Seg != known || known > 0 && uint64(len(j.ClosedSegs)) != known-1 {
+		return true
+	}
+	prev, isKnown := uint64(0), true // the last record before a segment
+	for _, seg := range j.ClosedSegs {
+		length, base, last, ok := j.ends(seg)
+		if ok {
+			st, err := j.Fsys.Stat(layout.SegmentName(seg))
+			if err != nil || length != st.Size || isKnown && base != prev {
+				return true
+			}
+		}
+		prev, isKnown = last, ok
+	}
+	return isKnown && j.base != prev
+}
+
 // UnsealedPacks returns the durable lengths of the packs that need it.
 func (j *Journal) UnsealedPacks() (packs []PackLen) {
 	for id, end := range j.Packs {

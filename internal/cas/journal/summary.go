@@ -168,6 +168,26 @@ func ParseSummary(b []byte, store [16]byte, seg uint64, length int64) (*Summary,
 	return sum, nil
 }
 
+// ends returns for a closed segment what its summary's first bytes say: the segment's length, and the
+// last record before it and up to its end. ok is false if there is none to be read.
+func (j *Journal) ends(seg uint64) (length int64, base, last uint64, ok bool) {
+	f, err := j.Fsys.OpenFile(layout.SummaryName(seg), os.O_RDONLY, 0)
+	if err != nil {
+		return 0, 0, 0, false
+	}
+	defer f.Close()
+	var b [layout.HeaderSize + summaryCounts]byte
+	if _, err := f.ReadAt(b[:], 0); err != nil {
+		return 0, 0, 0, false
+	}
+	h, err := layout.ParseHeader(b[:], SummaryMagic, j.Store)
+	if err != nil || h.Name != layout.SegmentID(seg) {
+		return 0, 0, 0, false
+	}
+	counts := b[layout.HeaderSize:]
+	return int64(h.A), layout.Le.Uint64(counts), layout.Le.Uint64(counts[8:]), true
+}
+
 // Between yields the records whose keys are in a range, the last one first.
 func (sum *Summary) Between(refs []KeyRef, from, to uint64) iter.Seq[RecordRef] {
 	return func(yield func(RecordRef) bool) {

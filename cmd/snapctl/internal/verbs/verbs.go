@@ -10,6 +10,7 @@ package verbs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -20,6 +21,7 @@ import (
 	"github.com/boocode/filestore/client"
 	"github.com/boocode/filestore/internal/explain"
 	"github.com/boocode/filestore/internal/health"
+	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/rollback"
@@ -237,6 +239,14 @@ func initialize(ctx context.Context, s *Session, a *client.Initialize) (*client.
 	answer := &client.Initialized{Look: *newLook(r), SessionID: s.Session(), Root: s.Project().Root, StoreDir: dir}
 	for _, c := range health.Read(dir).Concerns(dir, time.Now()) {
 		answer.Concerns = append(answer.Concerns, client.Concern(c))
+	}
+	damage, err := history.JournalShows(ctx, inside.Store(s.FileSnapshotManager), s.Project().Worktree)
+	if err != nil {
+		return nil, err
+	}
+	if len(damage) > 0 {
+		answer.Concerns = append(answer.Concerns, client.Concern{Urgent: true,
+			Text: fmt.Sprintf("the history is damaged: %v: 'snapctl check' lists all that is", damage[0])})
 	}
 	return answer, nil
 }
