@@ -326,58 +326,74 @@ func (l *line) nthLast(ctx context.Context, n int) (*Point, error) {
 			return nil, recordLost(fmt.Sprintf("@~%d", n))
 		}
 	}
-	t := l.Trail(at, "")
-	pure := true
-	var last *record // that goes
-	for {
+	b, err := l.goBack(ctx, at, left)
+	switch {
+	case err != nil:
+		return nil, err
+	case b.left < 0:
+		return nil, recordLost(fmt.Sprintf("@~%d", n))
+	case b.left > 0 || b.at == nil:
+		return nil, fmt.Errorf("revision @~%d: %w: session %q has %s, without those that were taken back", n,
+			ErrUnknown, l.m.opts.Session, words.Count(n-b.left, "turn"))
+	}
+	if b.pure {
+		r, err := l.TurnAt(ctx, b.at)
+		if err != nil {
+			return nil, err
+		}
+		return l.generation(ctx, r, n, b.at, nil)
+	}
+	next, gone, err := l.downTo(ctx, tip, b.last)
+	if err != nil {
+		return nil, err
+	}
+	return l.generation(ctx, next, n, nil, gone)
+}
+
+// A wayBack leads from one position on the line to an older one.
+type wayBack struct {
+	at   *record // nil: before all turns
+	last *record // the oldest that is behind it; nil: none is
+	pure bool    // no restore has told paths apart on the way
+	left int     // turns that were still to be passed there; less than 0: one of them is lost
+}
+
+// goBack goes back over n turns of the line, as far as there are so many.
+func (l *line) goBack(ctx context.Context, from *record, n int) (*wayBack, error) {
+	b := &wayBack{at: from, pure: true, left: n}
+	for t := l.Trail(from, ""); ; {
 		before, wasPure := t.At, t.IsPure()
 		r, err := t.Next(ctx)
 		if err != nil {
 			return nil, err
 		}
-		missing, err := l.lostBefore(ctx, last)
-		if err != nil {
-			return nil, err
+		missing, err := l.lostBefore(ctx, b.last)
+		if b.left -= missing; err != nil || b.left < 0 {
+			return b, err
 		}
-		if left -= missing; left < 0 {
-			return nil, recordLost(fmt.Sprintf("@~%d", n))
-		}
-		if r != nil && last != nil && r.IsSameTurn(last) {
-			last = r
+		if r != nil && b.last != nil && r.IsSameTurn(b.last) {
+			b.last = r
 			continue
 		}
-		if left == 0 {
-			at, pure = before, wasPure
-			break
+		if b.left == 0 {
+			b.at, b.pure = before, wasPure
+			return b, nil
 		}
-		if last = r; r == nil {
-			break
+		if b.last = r; r == nil {
+			return b, nil
 		}
-		left--
+		b.left--
 	}
-	if left > 0 || at == nil {
-		return nil, fmt.Errorf("revision @~%d: %w: session %q has %s, without those that were taken back", n,
-			ErrUnknown, l.m.opts.Session, words.Count(n-left, "turn"))
-	}
-	r, err := l.TurnAt(ctx, at)
-	if err != nil {
-		return nil, err
-	}
-	if pure {
-		return l.generation(ctx, r, n, at, nil)
-	}
-	var gone []*record
-	var next *record
+}
+
+// downTo returns the turns of the line that are in from its tip to one, and what comes behind them.
+func (l *line) downTo(ctx context.Context, tip, last *record) (next *record, gone []*record, err error) {
 	for t, passed := l.Trail(tip, ""), false; ; gone = append(gone, next) {
-		if next, err = t.Next(ctx); err != nil {
-			return nil, err
-		}
-		if next == nil || passed && !next.IsSameTurn(last) {
-			break
+		if next, err = t.Next(ctx); err != nil || next == nil || passed && !next.IsSameTurn(last) {
+			return next, gone, err
 		}
 		passed = passed || history.IsSame(next, last)
 	}
-	return l.generation(ctx, next, n, nil, gone)
 }
 
 // lostBefore returns how many turns right before one the journal has lost. r may be nil.
@@ -473,18 +489,9 @@ func (l *line) atTurn(ctx context.Context, n int) (*Point, error) {
 	if err != nil {
 		return nil, err
 	}
-	next := tip.Next()
-	if head != nil {
-		if next, err = l.nextTurn(ctx, head); err != nil {
-			return nil, err
-		}
-	}
-	if n >= next && head != nil {
-		last, err := l.lastStep(ctx, head)
-		if err != nil {
-			return nil, err
-		}
-		next = max(next, last.Next())
+	next, err := l.numberOfNext(ctx, tip, head, n)
+	if err != nil {
+		return nil, err
 	}
 	if n >= next {
 		return nil, fmt.Errorf("turn %d: %w: session %q has had %s so far", n, ErrUnknown,
@@ -505,32 +512,59 @@ func (l *line) atTurn(ctx context.Context, n int) (*Point, error) {
 	if r.IsTurn() && r.Turn() == n {
 		return l.stepPoint(ctx, r)
 	}
-	var before *record // of the turns that were taken back
-	wasLost := false   // records between that and the turn after n
+	found, before, isLost, err := l.inTime(ctx, head, n)
+	switch {
+	case err != nil:
+		return nil, err
+	case found != nil:
+		r = found
+	case isLost:
+		return nil, recordLost(fmt.Sprintf("turn:%d", n))
+	case before != nil && (r.Turn() > n || before.Turn() > r.Turn()):
+		r = before
+	}
+	return l.stepPoint(ctx, r)
+}
+
+// numberOfNext returns the number of the session's next turn, or one that is greater than n where n
+// was given, also if that turn came back after it had been lost. head is nil where only a log is.
+func (l *line) numberOfNext(ctx context.Context, tip, head *record, n int) (int, error) {
+	if head == nil {
+		return tip.Next(), nil
+	}
+	next, err := l.nextTurn(ctx, head)
+	if err != nil || n < next {
+		return next, err
+	}
+	last, err := l.lastStep(ctx, head)
+	if err != nil {
+		return 0, err
+	}
+	return max(next, last.Next()), nil
+}
+
+// inTime looks for turn n among all that the session has had, the newest first. If it finds none, it
+// returns the newest turn of those before it, nil if there is none, and whether records are
+// lost between that and what came behind it, of which one may be the turn's.
+func (l *line) inTime(ctx context.Context, head *record, n int) (found, before *record, isLost bool, err error) {
 	newer := head
 	for o, err := range l.m.records.TimeBack(ctx, head) {
 		if err != nil {
-			return nil, err
+			return nil, nil, false, err
 		}
 		if o.IsTurn() && o.Turn() == n {
-			return l.stepPoint(ctx, o)
+			return o, nil, false, nil
 		}
 		if before == nil {
 			isHole := newer != o && newer.Session == o.Session && newer.Parent != o.Seq
-			wasLost = o.IsAfterGap(o.Facts.After) || (wasLost || isHole) && !(o.IsTurn() && o.Turn() > n)
+			isLost = o.IsAfterGap(o.Facts.After) || (isLost || isHole) && !(o.IsTurn() && o.Turn() > n)
 		}
 		if o.IsTurn() && o.Turn() < n && before == nil {
 			before = o
 		}
 		newer = o
 	}
-	if wasLost || before == nil && newer != nil && newer.Parent != 0 {
-		return nil, recordLost(fmt.Sprintf("turn:%d", n))
-	}
-	if r.Turn() > n && before != nil || before != nil && before.Turn() > r.Turn() {
-		r = before
-	}
-	return l.stepPoint(ctx, r)
+	return nil, before, isLost || before == nil && newer != nil && newer.Parent != 0, nil
 }
 
 // turnsUpTo names the turns before number n.
