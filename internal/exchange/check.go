@@ -91,7 +91,9 @@ func (c *checking) damaged(key string, err error) {
 // note keeps damage, and returns any other error.
 func (c *checking) note(err error) error {
 	if d, ok := errors.AsType[*lines.DamageError](err); ok {
-		c.result.Damage = append(c.result.Damage, *d)
+		if !c.isDamaged(d.Key) { // a fold has many entries
+			c.result.Damage = append(c.result.Damage, *d)
+		}
 		return nil
 	}
 	return err
@@ -121,17 +123,13 @@ func (c *checking) line(tip lines.Tip) error {
 	known := true // the hash of the entry before
 	var pinned []basis
 	defer func() { c.bases = append(c.bases, pinned...) }()
-	for n := range tip.Last + 1 {
+	for n := uint64(0); n <= tip.Last; n++ {
 		e, at, prev, err := c.repo.Entry(c.ctx, tip.Dir, lines.Position{Line: tip.Line, Entry: n})
-		if errors.Is(err, remote.ErrNoKey) { // it was listed as missing
-			known = false
-			continue
-		}
 		if err != nil {
-			if err := c.note(err); err != nil {
+			if err = c.note(err); err != nil && !errors.Is(err, remote.ErrNoKey) { // that was listed as missing
 				return err
 			}
-			known = false
+			known, n = false, lastUnread(c.repo, tip, n)
 			continue
 		}
 		if known && prev != last {
@@ -164,6 +162,16 @@ func (c *checking) line(tip lines.Tip) error {
 		}
 	}
 	return nil
+}
+
+// lastUnread returns which entries behind one that could not be read cannot be, either, up to the last of them: of a
+// fold that is damaged or missing, which is not read again for each entry in it.
+func lastUnread(repo *lines.Repo, tip lines.Tip, n uint64) uint64 {
+	k := repo.Ledger().Kept[tip.Line]
+	if f := k.FoldOf(n); f != nil && k.Dir == tip.Dir && n > f.From { // the first says what is before it, too
+		return f.To
+	}
+	return n
 }
 
 // remembered finds entries that the store has put or seen, and that are gone.

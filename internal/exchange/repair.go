@@ -91,10 +91,14 @@ func (p *Pusher) fetchLost(ctx context.Context, r *RepairResult) error {
 		return err
 	}
 	for _, tip := range tips {
-		for n := range tip.Last + 1 {
+		for n := uint64(0); n <= tip.Last; n++ {
 			e, _, _, err := p.Repo.Entry(ctx, tip.Dir, lines.Position{Line: tip.Line, Entry: n})
-			if err != nil || e.Void {
-				continue // a check says what is wrong with it
+			if err != nil { // a check says what is wrong with it
+				n = lastUnread(p.Repo, tip, n)
+				continue
+			}
+			if e.Void {
+				continue
 			}
 			if err := splitRecords(e.Objects, put); err != nil {
 				return err

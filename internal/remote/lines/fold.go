@@ -25,6 +25,9 @@ type Rewritten struct {
 	Entry  *Entry
 }
 
+// minFolded is what an entry takes at least in a fold, and in the index of that.
+const minFolded = 40 + sealSize + 8 + 33
+
 // maxFold bounds the bytes of a fold, unless one entry is larger.
 const maxFold = 16 << 20
 
@@ -68,18 +71,15 @@ func (r *Repo) foldedEntry(ctx context.Context, k *Kept, n uint64) (body []byte,
 }
 
 func (r *Repo) inFold(ctx context.Context, k *Kept, n uint64) (*folded, error) {
-	for i := range k.Folds {
-		f := &k.Folds[i]
-		if n < f.From || n > f.To {
-			continue
-		}
-		all, err := r.fold(ctx, f)
-		if err == nil && all[n] == nil {
-			err = damaged(f.Pack.Key(), fmt.Errorf("entry %d is not in it", n))
-		}
-		return all[n], err
+	f := k.FoldOf(n)
+	if f == nil {
+		return nil, damaged(entryKey(k.Dir, k.Line, n), errors.New("it is in no fold"))
 	}
-	return nil, damaged(entryKey(k.Dir, k.Line, n), errors.New("it is in no fold"))
+	all, err := r.fold(ctx, f)
+	if err == nil && all[n] == nil {
+		err = damaged(f.Pack.Key(), fmt.Errorf("entry %d is not in it", n))
+	}
+	return all[n], err
 }
 
 // fold reads a fold, once.

@@ -65,6 +65,18 @@ func (k *Kept) Folded() uint64 {
 	return k.Folds[len(k.Folds)-1].To + 1
 }
 
+// FoldOf returns the fold that an entry is in, nil if it is in none.
+func (k *Kept) FoldOf(n uint64) *Fold {
+	if k == nil {
+		return nil
+	}
+	i := slices.IndexFunc(k.Folds, func(f Fold) bool { return f.From <= n && n <= f.To })
+	if i < 0 {
+		return nil
+	}
+	return &k.Folds[i]
+}
+
 // A Fold is a pack with entries of a line, from one to another.
 type Fold struct {
 	From, To uint64
@@ -141,7 +153,7 @@ func (r *Repo) Refresh(ctx context.Context) (l *Ledger, changed bool, err error)
 		return l, l.Newest != was.Newest, nil
 	}
 	if gone, ok := errors.AsType[*goneError](err); ok {
-		err = damaged(gone.key, errors.New("it is missing"))
+		err = damaged(gone.key, errMissing)
 	}
 	return nil, false, err
 }
@@ -347,7 +359,7 @@ func (r *Repo) ledgerObject(ctx context.Context, n uint64) (*ledgerObject, [32]b
 	b, err := r.b.Get(ctx, key, 0, -1)
 	if err != nil {
 		if errors.Is(err, remote.ErrNoKey) {
-			err = damaged(key, errors.New("it is missing"))
+			err = damaged(key, errMissing)
 		}
 		return nil, [32]byte{}, err
 	}
@@ -578,7 +590,11 @@ func (l *Ledger) parse(b []byte) error {
 			if !ok {
 				return errManifest
 			}
-			k.Folds = append(k.Folds, Fold{le.Uint64(v), le.Uint64(v[8:]), *p})
+			f := Fold{le.Uint64(v), le.Uint64(v[8:]), *p}
+			if f.From != k.Folded() || f.To < f.From || f.To > k.Last || f.To-f.From > p.Size/minFolded {
+				return errManifest
+			}
+			k.Folds = append(k.Folds, f)
 		case keptForgotten:
 			l.Forgotten[[32]byte(v)] = true
 		}

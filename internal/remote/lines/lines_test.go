@@ -451,6 +451,36 @@ func TestForgedPackRef(t *testing.T) {
 	}
 }
 
+// TestForgedFold refuses folds that do not follow each other, go on behind the end of their line, or have more entries
+// than fit in their packs.
+func TestForgedFold(t *testing.T) {
+	type span struct{ from, to, size uint64 }
+	for _, c := range []struct {
+		last  uint64
+		folds []span
+		ok    bool
+	}{
+		{9, []span{{0, 3, 400}, {4, 9, 600}}, true},
+		{9, []span{{0, 3, 400}, {5, 9, 600}}, false},
+		{9, []span{{0, 3, 400}, {3, 9, 900}}, false},
+		{9, []span{{1, 9, 900}}, false},
+		{9, []span{{0, 10, 2000}}, false},
+		{9, []span{{0, 3, 400}, {4, 2, 400}}, false},
+		{99_999_999, []span{{0, 99_999_999, 1000}}, false},
+		{1<<64 - 1, []span{{0, 1<<64 - 1, remote.MaxObject}}, false},
+	} {
+		b := field(nil, keptLine, lineB[:], make([]byte, 16), number(c.last), make([]byte, 41))
+		for _, f := range c.folds {
+			ref := PackRef{Size: f.size, Index: packHeaderSize}
+			b = field(b, keptFold, number(f.from), number(f.to), ref.bytes())
+		}
+		l := &Ledger{Kept: make(map[Line]*Kept)}
+		if err := l.parse(b); (err == nil) != c.ok {
+			t.Errorf("line up to %d, folds %v: %v", c.last, c.folds, err)
+		}
+	}
+}
+
 // FuzzBody shows that a body has one form, and that no bytes make a reader panic.
 func FuzzBody(f *testing.F) {
 	base := Position{lineA, 3, [32]byte{4}}

@@ -283,9 +283,7 @@ func (r *Repo) tips(ctx context.Context, prefix string) (tips []Tip, damage []Da
 			if err != nil {
 				return nil, nil, err
 			}
-			for _, key := range missing {
-				damage = append(damage, DamageError{key, errors.New("it is missing")})
-			}
+			damage = append(damage, missing...)
 			for _, key := range g.Others {
 				damage = append(damage, DamageError{key, errors.New("nothing of ours has put it there")})
 			}
@@ -349,12 +347,13 @@ func (r *Repo) Logs(ctx context.Context, prefix string) ([]*Log, error) {
 	return logs, nil
 }
 
-// maxMissing bounds how many entries of a line are told to be missing.
+// maxMissing bounds how many entries of a line may be missing before one that still counts as an entry of it. Who can
+// make objects there can make one with the number 99,999,999: nobody asks for all of those before it.
 const maxMissing = 1000
 
-// tipOf returns how far a line goes, and which entries are missing in it; nil if it does not count: a prune
-// is taking it away, or it came too late for one.
-func (r *Repo) tipOf(ctx context.Context, l *Ledger, g *Log) (t *Tip, missing []string, err error) {
+// tipOf returns how far a line goes, and what is missing in it; nil if it does not count: a prune is taking it
+// away, or it came too late for one.
+func (r *Repo) tipOf(ctx context.Context, l *Ledger, g *Log) (t *Tip, damage []DamageError, err error) {
 	if len(g.Others) > 0 {
 		return nil, nil, nil
 	}
@@ -369,16 +368,21 @@ func (r *Repo) tipOf(ctx context.Context, l *Ledger, g *Log) (t *Tip, missing []
 	}
 	next := from
 	for _, n := range there {
-		for ; next < n && len(missing) < maxMissing; next++ {
-			missing = append(missing, g.Key(next))
+		if n-next > maxMissing-uint64(len(damage)) {
+			damage = append(damage, DamageError{g.Key(n), fmt.Errorf("it is behind the end of its line: %d entries "+
+				"are missing before it", n-next)})
+			break
+		}
+		for ; next < n; next++ {
+			damage = append(damage, DamageError{g.Key(next), errMissing})
 		}
 		next = n + 1
 	}
-	for k != nil && next <= k.Last && len(missing) < maxMissing {
-		missing = append(missing, g.Key(next))
+	for k != nil && next <= k.Last && len(damage) < maxMissing {
+		damage = append(damage, DamageError{g.Key(next), errMissing})
 		next++
 	}
-	if k == nil && l.Prune > 0 && len(missing) > 0 {
+	if k == nil && l.Prune > 0 && len(damage) > 0 {
 		e, _, _, err := r.Entry(ctx, g.Dir, Position{Line: g.Line, Entry: there[0]})
 		if errors.Is(err, remote.ErrNoKey) || err == nil && e.Void {
 			return nil, nil, nil
@@ -388,22 +392,26 @@ func (r *Repo) tipOf(ctx context.Context, l *Ledger, g *Log) (t *Tip, missing []
 		}
 	}
 	if next == 0 {
-		return nil, missing, nil
+		return nil, damage, nil
 	}
-	return &Tip{Dir: g.Dir, Line: g.Line, Last: next - 1}, missing, nil
+	return &Tip{Dir: g.Dir, Line: g.Line, Last: next - 1}, damage, nil
 }
+
+var errMissing = errors.New("it is missing")
 
 func parseEntryKey(key string) (t Tip, n uint64, ok bool) {
 	parts := strings.Split(key, "/")
-	if len(parts) != 4 || parts[0] != "log" || len(parts[1]) != 32 || len(parts[3]) != 8 {
+	if len(parts) != 4 || len(parts[3]) != 8 {
 		return t, 0, false
 	}
-	line, err := hex.DecodeString(parts[2])
+	dir, err := hex.DecodeString(parts[1])
+	line, lerr := hex.DecodeString(parts[2])
 	n, nerr := strconv.ParseUint(parts[3], 10, 64)
-	if err != nil || nerr != nil || len(line) != len(t.Line) {
+	if err != nil || lerr != nil || nerr != nil || len(dir) != 16 || len(line) != len(t.Line) {
 		return t, 0, false
 	}
-	return Tip{Dir: "log/" + parts[1] + "/", Line: Line(line)}, n, true
+	t = Tip{Dir: "log/" + hex.EncodeToString(dir) + "/", Line: Line(line)}
+	return t, n, entryKey(t.Dir, t.Line, n) == key // and in no other spelling
 }
 
 // Delete removes objects, several at once.

@@ -265,22 +265,34 @@ func (b *Bucket) Get(ctx context.Context, key string, off, n int64) ([]byte, err
 		return nil, err
 	}
 	defer resp.Body.Close()
-	limit := int64(remote.MaxObject)
-	if n > 0 {
-		limit = n
-	}
 	if n > 0 && resp.StatusCode != http.StatusPartialContent && off > 0 {
 		return nil, fmt.Errorf("%w: get %s: the server sends no part of an object", remote.ErrRefused, key)
 	}
-	var buf bytes.Buffer
-	if resp.ContentLength > 0 && resp.ContentLength <= limit {
-		buf.Grow(int(resp.ContentLength) + bytes.MinRead)
-	}
-	if _, err := io.Copy(&buf, io.LimitReader(resp.Body, limit)); err != nil {
+	body, err := read(resp, n, remote.MaxObject)
+	if err != nil {
 		return nil, fmt.Errorf("get %s: %w", key, err)
 	}
-	if want := resp.ContentLength; want >= 0 && want <= limit && int64(buf.Len()) != want {
-		return nil, fmt.Errorf("get %s: %w", key, io.ErrUnexpectedEOF)
+	return body, nil
+}
+
+// read returns n bytes of what a server sends, fewer at its end; all if n is negative. It refuses more than limit.
+func read(resp *http.Response, n, limit int64) ([]byte, error) {
+	if n < 0 || n > limit {
+		n = limit + 1 // of which the last is too much
+	}
+	want := min(resp.ContentLength, n) // negative: the server does not say
+	var buf bytes.Buffer
+	if want <= limit {
+		buf.Grow(int(max(want, 0)) + bytes.MinRead)
+		if _, err := io.Copy(&buf, io.LimitReader(resp.Body, n)); err != nil {
+			return nil, err
+		}
+	}
+	switch got := int64(buf.Len()); {
+	case max(want, got) > limit:
+		return nil, fmt.Errorf("%w: it has more than %d bytes, the limit", remote.ErrRefused, limit)
+	case want >= 0 && got != want:
+		return nil, io.ErrUnexpectedEOF
 	}
 	return buf.Bytes(), nil
 }
@@ -334,7 +346,20 @@ func (b *Bucket) ask(ctx context.Context, what string, v any) error {
 		return err
 	}
 	defer resp.Body.Close()
-	return xml.NewDecoder(resp.Body).Decode(v)
+	return decode(resp, v)
+}
+
+// maxAnswer bounds the bytes of an answer but for those of an object: a list of a thousand keys of a thousand bytes
+// is far below it.
+const maxAnswer = 16 << 20
+
+func decode(resp *http.Response, v any) error {
+	body := &io.LimitedReader{R: resp.Body, N: maxAnswer}
+	err := xml.NewDecoder(body).Decode(v)
+	if err != nil && body.N == 0 {
+		err = fmt.Errorf("%w: the answer has more than %d bytes", remote.ErrRefused, maxAnswer)
+	}
+	return err
 }
 
 // A listing is what ListObjectsV2 answers.
@@ -392,7 +417,7 @@ func (b *Bucket) page(ctx context.Context, query url.Values) (*listing, error) {
 	}
 	defer resp.Body.Close()
 	var page listing
-	if err := xml.NewDecoder(resp.Body).Decode(&page); err != nil {
+	if err := decode(resp, &page); err != nil {
 		return nil, fmt.Errorf("list: %w", err)
 	}
 	return &page, nil

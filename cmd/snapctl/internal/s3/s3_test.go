@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -199,6 +200,69 @@ func TestCut(t *testing.T) {
 	if got, err := b.Get(t.Context(), "k", 0, -1); !remote.IsUnsure(err) {
 		t.Errorf("Get = %q, %v", got, err)
 	}
+}
+
+// TestTooLarge shows that of an object above the limit no part passes for all of it, whether the server says how long
+// it is or not.
+func TestTooLarge(t *testing.T) {
+	const limit = 1 << 20
+	for _, length := range []int64{-1, limit + 1, 1 << 50} {
+		body := &zeros{left: limit + 1}
+		resp := &http.Response{ContentLength: length, Body: io.NopCloser(body)}
+		if b, err := read(resp, -1, limit); !errors.Is(err, remote.ErrRefused) {
+			t.Errorf("length %d: %d bytes, %v", length, len(b), err)
+		}
+		if read := limit + 1 - body.left; length > 0 && read > 0 {
+			t.Errorf("length %d: %d bytes were read", length, read)
+		}
+	}
+	for _, c := range []struct{ n, length, got int64 }{
+		{10, -1, 10}, {10, 20, 10}, {10, 5, 5}, {-1, 5, 5}, {-1, -1, 20},
+	} {
+		left := int64(20)
+		if c.length > 0 {
+			left = c.length
+		}
+		resp := &http.Response{ContentLength: c.length, Body: io.NopCloser(&zeros{left: left})}
+		if b, err := read(resp, c.n, limit); err != nil || int64(len(b)) != c.got {
+			t.Errorf("%+v: %d bytes, %v", c, len(b), err)
+		}
+	}
+}
+
+// zeros is so many of them.
+type zeros struct{ left int64 }
+
+func (z *zeros) Read(b []byte) (int, error) {
+	n := min(int64(len(b)), z.left)
+	if z.left -= n; n == 0 {
+		return 0, io.EOF
+	}
+	clear(b[:n])
+	return int(n), nil
+}
+
+// TestEndlessList shows that a list without end is not read for ever.
+func TestEndlessList(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, "<ListBucketResult>")
+		for range 2 * maxAnswer / (64 << 10) {
+			io.WriteString(w, strings.Repeat(" ", 64<<10))
+		}
+		io.WriteString(w, "</ListBucketResult>")
+	}))
+	defer server.Close()
+	b, err := New(Config{Endpoint: server.URL, Bucket: "b", Credentials: Static(Keys{})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range b.List(t.Context(), "log/", "") {
+		if !errors.Is(err, remote.ErrRefused) {
+			t.Errorf("List: %v", err)
+		}
+		return
+	}
+	t.Error("all of it was read")
 }
 
 func TestFromEnv(t *testing.T) {
