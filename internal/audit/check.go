@@ -79,7 +79,10 @@ func (c *Checker) ahead(ctx context.Context, snaps []*store.Snapshot) error {
 			a.add(object.Coverage, state.Coverage)
 		}
 	}
-	for !a.bad && len(a.next[object.Tree])+len(a.next[object.Coverage]) > 0 {
+	for depth := 0; !a.bad && len(a.next[object.Tree])+len(a.next[object.Coverage]) > 0; depth++ {
+		if depth > trees.MaxDir/2 { // some path is too long, even with short names
+			return nil
+		}
 		level := a.next
 		a.next = make(map[object.Kind][]store.ID)
 		for kind, ids := range level {

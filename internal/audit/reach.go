@@ -162,6 +162,11 @@ func (p *place) to(from *place, it *trees.Item, level int, dir string) bool {
 // error.
 func (p *place) pages(ctx context.Context) iter.Seq2[*place, error] {
 	return func(yield func(*place, error) bool) {
+		next, dir := new(place), p.path()
+		if err := trees.CheckDir(dir); err != nil {
+			yield(nil, err)
+			return
+		}
 		var above *trees.Item
 		if p.isPart() {
 			above = p.item
@@ -171,7 +176,6 @@ func (p *place) pages(ctx context.Context) iter.Seq2[*place, error] {
 			yield(nil, err)
 			return
 		}
-		next, dir := new(place), p.path()
 		for i := range items {
 			if next.to(p, &items[i], level, dir) && !yield(next, nil) {
 				return
@@ -186,6 +190,10 @@ func (p *place) pages(ctx context.Context) iter.Seq2[*place, error] {
 func (p *place) entries(ctx context.Context) iter.Seq2[*place, error] {
 	return func(yield func(*place, error) bool) {
 		next, it, dir := new(place), new(trees.Item), p.path()
+		if err := trees.CheckDir(dir); err != nil {
+			yield(nil, err)
+			return
+		}
 		for one, err := range p.r.Items(ctx, p.id) {
 			if err != nil {
 				yield(nil, err)

@@ -113,15 +113,14 @@ func TestHostileTree(t *testing.T) {
 	}
 }
 
-// TestDeepPaths: paths longer than the system can name at once.
-func TestDeepPaths(t *testing.T) {
-	root, out := t.TempDir(), filepath.Join(t.TempDir(), "out")
+// deepDir makes directories in each other, and a file in the last.
+func deepDir(t *testing.T, root, name string, levels int) {
+	t.Helper()
 	d, err := vfs.OpenDir(root)
 	if err != nil {
 		t.Fatal(err)
 	}
-	name := strings.Repeat("d", 200)
-	for range 60 { // 12,000 bytes
+	for range levels {
 		if err := d.Mkdir(name, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -139,13 +138,59 @@ func TestDeepPaths(t *testing.T) {
 	f.Write([]byte("down here"))
 	f.Close()
 	d.Close()
+}
 
+// TestDeepPaths: paths longer than the system can name at once.
+func TestDeepPaths(t *testing.T) {
+	root, out := t.TempDir(), filepath.Join(t.TempDir(), "out")
+	deepDir(t, root, strings.Repeat("d", 200), 60) // 12,000 bytes
 	s := openStore(t, vfstest.NewMem())
 	r := snapshot(t, s, openWorkspace(t, s, root), nil)
 	if _, err := trees.Export(t.Context(), s, r.Tree, out); err != nil {
 		t.Fatal(err)
 	}
 	sameTree(t, root, out)
+}
+
+// TestTooDeep: a directory that no tree can have is left out, and that is said, also by a capture that finds it
+// unchanged.
+func TestTooDeep(t *testing.T) {
+	root, name := t.TempDir(), strings.Repeat("d", 127)
+	deepDir(t, root, name, 140)
+	if err := os.WriteFile(filepath.Join(root, "f"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	left := strings.Repeat("/"+name, trees.MaxDir/128+1)[1:]
+	if len(left) <= trees.MaxDir || len(left)-128 > trees.MaxDir {
+		t.Fatal(len(left))
+	}
+	s := openStore(t, vfstest.NewMem())
+	w := openWorkspace(t, s, root)
+	for range 2 {
+		r := snapshot(t, s, w, nil)
+		var last string
+		for e, err := range trees.Walk(t.Context(), s, r.Tree) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e.Mode.IsDir() {
+				last = e.Path
+			}
+		}
+		if up, _ := trees.Split(left); last != up {
+			t.Errorf("the last directory in the tree has a path of %d bytes, want %d", len(last), len(up))
+		}
+		var out []trees.Omission
+		for o, err := range trees.Coverage(t.Context(), s, r.Coverage) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, o)
+		}
+		if len(out) != 1 || out[0].Path != left || out[0].Reason != trees.Unreadable {
+			t.Errorf("%d paths are left out: %+v", len(out), out)
+		}
+	}
 }
 
 // TestUnchanged: a second snapshot of the same disk adds nothing, reads

@@ -30,6 +30,7 @@ type dirJob struct {
 	at     int     // index of this directory in the parent's slots
 	name   string  // in the parent; "" for the root
 	depth  int
+	length int    // of its path, and of the slash behind it; 0 for the root
 	number uint32 // in the stat cache
 	forced bool   // a rule ignores this directory: only what git tracks is captured
 	weight *weight
@@ -101,6 +102,8 @@ func (j *dirJob) start(w *worker) {
 	case c.queue.isStopped():
 	case c.ws.isStore(&j.st):
 		j.reason = trees.OwnStore
+	case j.length > trees.MaxDir+len("/"): // no tree has it
+		j.reason = trees.Unreadable
 	case j.parent != nil && (c.late() || c.isOver() && c.partial):
 		j.reason = trees.OverBudget
 		c.unfinished.Store(true)
@@ -474,7 +477,7 @@ func (j *dirJob) skipped(name string, number uint32) bool {
 
 func (j *dirJob) addKid(at int, name string, forced bool, number uint32) *dirJob {
 	k := &dirJob{c: j.c, parent: j, at: at, name: name, depth: j.depth + 1,
-		forced: forced, number: number, changes: j.changes.Of(name)}
+		length: j.length + len(name) + len("/"), forced: forced, number: number, changes: j.changes.Of(name)}
 	if j.slots != nil {
 		k.out = j.slots[at].out
 	} else {

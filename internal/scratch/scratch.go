@@ -67,14 +67,14 @@ func Open(ctx context.Context, path string, g trees.Getter, at store.ID) (*Dir, 
 	if at.IsZero() {
 		return d, nil
 	}
-	if err := d.root.load(ctx, g, at); err != nil {
+	if err := d.root.load(ctx, g, at, -len("/")); err != nil {
 		return nil, fmt.Errorf("open scratch directory: %w", err)
 	}
 	return d, nil
 }
 
-// load fills a node with what a tree has. Directories that cannot be read stay unknown.
-func (n *node) load(ctx context.Context, g trees.Getter, id store.ID) error {
+// load fills a node, whose path has a length, with what a tree has. Directories that cannot be read stay unknown.
+func (n *node) load(ctx context.Context, g trees.Getter, id store.ID, path int) error {
 	n.tree, n.names = id, make(map[string]*known)
 	for e, err := range trees.Entries(ctx, g, id) {
 		if trees.IsLoss(err) {
@@ -87,7 +87,10 @@ func (n *node) load(ctx context.Context, g trees.Getter, id store.ID) error {
 		k := &known{Entry: e, was: e}
 		if n.names[e.Name] = k; e.Mode.IsDir() {
 			k.sub = new(node)
-			if err := k.sub.load(ctx, g, e.ID); err != nil {
+			if path := path + len("/") + len(e.Name); path <= trees.MaxDir {
+				err = k.sub.load(ctx, g, e.ID, path)
+			}
+			if err != nil {
 				return err
 			}
 		}

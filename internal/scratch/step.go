@@ -133,6 +133,9 @@ func (s *step) dir(d *opened, path string, n *node, id store.ID) error {
 // turn has the names of a directory be those of a tree: what is not in it goes. What the
 // store has lost of the tree is missing, and the names stay.
 func (s *step) turn(d *opened, path string, n *node, id store.ID) error {
+	if err := trees.CheckDir(path); err != nil {
+		return s.miss(path, err)
+	}
 	names := make(map[string]*known)
 	for e, err := range trees.Entries(s.ctx, s.g, id) {
 		if err != nil {

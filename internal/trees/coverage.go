@@ -52,6 +52,10 @@ func (it *Item) reason() Reason { return Reason(it.Attr & 0xff) }
 func (it *Item) kind() vfs.Kind { return vfs.Kind(it.Attr >> 8) }
 
 func coverage(ctx context.Context, r PageReader, id store.ID, prefix string, yield func(Omission, error) bool) bool {
+	if err := CheckDir(prefix); err != nil {
+		yield(Omission{}, err)
+		return false
+	}
 	if id.IsZero() {
 		return true
 	}

@@ -45,6 +45,10 @@ func (d *differ) dirs(path string, old, new store.ID) bool {
 	if old == new {
 		return true
 	}
+	if err := CheckDir(path); err != nil {
+		d.yield(Change{}, err)
+		return false
+	}
 	a, b := d.side(old), d.side(new)
 	for {
 		aok, err := a.load(d.ctx)

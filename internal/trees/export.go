@@ -117,8 +117,8 @@ func (x *exporter) result() *ExportResult {
 // phaseOf returns how much there is to export: of what cannot be read nothing is known.
 func phaseOf(ctx context.Context, g Getter, root store.ID) progress.Phase {
 	of := progress.Phase{Name: "writing", Unit: "file"}
-	var add func(id store.ID) error
-	add = func(id store.ID) error {
+	var add func(id store.ID, path int) error
+	add = func(id store.ID, path int) error {
 		for e, err := range Entries(ctx, g, id) {
 			switch {
 			case err != nil:
@@ -127,14 +127,18 @@ func phaseOf(ctx context.Context, g Getter, root store.ID) progress.Phase {
 				of.Items++
 				of.Bytes += e.Size
 			default:
-				if err := add(e.ID); err != nil && !IsLoss(err) {
+				path := path + len("/") + len(e.Name)
+				if path > MaxDir {
+					continue
+				}
+				if err := add(e.ID, path); err != nil && !IsLoss(err) {
 					return err
 				}
 			}
 		}
 		return nil
 	}
-	if add(root) != nil {
+	if add(root, -len("/")) != nil {
 		of.Items, of.Bytes = 0, 0
 	}
 	return of
@@ -260,6 +264,9 @@ func (x *exporter) dir(d *openDir, id store.ID) (err error) {
 
 func (x *exporter) subdir(d *openDir, e tree.Entry) error {
 	path := Join(d.path, e.Name)
+	if err := CheckDir(path); err != nil {
+		return x.lose(path, err)
+	}
 	// Until it is full it must be writable, by us only.
 	if err := d.dir.Mkdir(e.Name, 0o700); err != nil {
 		return x.lose(path, err)

@@ -102,12 +102,16 @@ func (f *Filling) plan(g Getter, open vfs.Dir, d *fillDir, id store.ID) error {
 }
 
 func (f *Filling) makeDir(g Getter, open vfs.Dir, above *fillDir, e tree.Entry) error {
-	// Until it is full it must be writable, by us only.
-	if err := open.Mkdir(e.Name, 0o700); err != nil {
-		return f.lose(Join(above.path, e.Name), err)
+	path := Join(above.path, e.Name)
+	err := CheckDir(path)
+	if err == nil { // until it is full it must be writable, by us only
+		err = open.Mkdir(e.Name, 0o700)
+	}
+	if err != nil {
+		return f.lose(path, err)
 	}
 	f.dirs.Add(1)
-	d := &fillDir{path: Join(above.path, e.Name), perm: uint16(e.Mode & 0o777)}
+	d := &fillDir{path: path, perm: uint16(e.Mode & 0o777)}
 	in, err := open.OpenDir(e.Name)
 	if err != nil {
 		f.all = append(f.all, d)

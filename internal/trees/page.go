@@ -31,6 +31,21 @@ const MaxSingle = 64
 // page has 32 items on average.
 const boundaryBits = 5
 
+// MaxDir bounds the path of a directory in a tree, in bytes: who walks a tree has the path of each directory that it is
+// in, so those of a chain of directories take memory by the square of its length. A path in a call may have 4,096 on
+// Linux, and 32,767 on Windows.
+const MaxDir = 16 << 10
+
+// CheckDir returns an error if no directory of a tree can have a path.
+func CheckDir(path string) error {
+	const shown = 80
+	if len(path) <= MaxDir {
+		return nil
+	}
+	return fmt.Errorf("%w: the path of %q…, a directory, has %d bytes, the limit is %d", errPage, path[:shown], len(path),
+		MaxDir)
+}
+
 // maxNameLen bounds a name: 255 bytes on Linux, 255 UTF-16 units elsewhere,
 // which are 765 bytes of UTF-8 at most.
 const maxNameLen = 1023

@@ -42,21 +42,18 @@ func Patch(ctx context.Context, g Getter, p Putter, root store.ID, edits []Edit)
 // ComparePaths orders paths name by name, so that a directory comes right
 // before what is in it.
 func ComparePaths(a, b string) int {
-	for {
-		nameA, restA, inA := strings.Cut(a, "/")
-		nameB, restB, inB := strings.Cut(b, "/")
+	for i := range min(len(a), len(b)) {
 		switch {
-		case nameA != nameB:
-			return cmp.Compare(nameA, nameB)
-		case !inA && !inB:
-			return 0
-		case !inA:
+		case a[i] == b[i]:
+		case a[i] == '/': // its name ends first
 			return -1
-		case !inB:
+		case b[i] == '/':
 			return 1
+		default:
+			return cmp.Compare(a[i], b[i])
 		}
-		a, b = restA, restB
 	}
+	return cmp.Compare(len(a), len(b))
 }
 
 // Below reports whether a path is a directory or in it, and returns the rest of
@@ -76,6 +73,11 @@ type patcher struct {
 // dir stores what becomes of a directory, zero if it was none. The edits are
 // of what is in it; skip is the length of its path with the slash.
 func (x *patcher) dir(id store.ID, edits []Edit, skip int) (store.ID, error) {
+	if skip > 0 && len(edits) > 0 {
+		if err := CheckDir(edits[0].Path[:skip-1]); err != nil {
+			return store.ID{}, err
+		}
+	}
 	var old []tree.Entry
 	if !id.IsZero() {
 		for e, err := range Entries(x.ctx, x.g, id) {

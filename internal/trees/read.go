@@ -158,6 +158,10 @@ func Walk(ctx context.Context, g Getter, root store.ID) iter.Seq2[WalkEntry, err
 }
 
 func walk(ctx context.Context, g Getter, id store.ID, prefix string, yield func(WalkEntry, error) bool) bool {
+	if err := CheckDir(prefix); err != nil {
+		yield(WalkEntry{}, err)
+		return false
+	}
 	for e, err := range Entries(ctx, g, id) {
 		if err != nil {
 			yield(WalkEntry{}, fmt.Errorf("directory %q: %w", prefix, err))

@@ -81,6 +81,9 @@ type archiver struct {
 
 // each calls fn for each entry of a tree, of a directory before what is in it.
 func (a *archiver) each(id store.ID, dir string, fn func(path string, e *tree.Entry) error) error {
+	if err := trees.CheckDir(dir); err != nil {
+		return err
+	}
 	for e, err := range trees.Entries(a.ctx, a.store, id) {
 		if err != nil {
 			return err
