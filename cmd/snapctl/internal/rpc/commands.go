@@ -83,7 +83,8 @@ func (c *conn) ask(v *verbs.Verb, q *request) (doing, error) {
 }
 
 // answer returns what begins a request about a session, and goes on when the session
-// is open and, if it changes something, those before it are done.
+// is open and, if it changes something, those before it are done. A query waits for others if
+// there are many; a change does not wait for queries.
 func (c *conn) answer(s *served, q *request, changes bool, begin func(context.Context), do verbs.Do) doing {
 	wait, done := func(context.Context) error { return nil }, func() {}
 	if changes {
@@ -97,6 +98,14 @@ func (c *conn) answer(s *served, q *request, changes bool, begin func(context.Co
 		}
 		if err := s.wait(ctx); err != nil {
 			return nil, err
+		}
+		if !changes {
+			select {
+			case c.asking <- struct{}{}:
+				q.lets = func() { <-c.asking }
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			}
 		}
 		return c.watched(ctx, s, q, func(ctx context.Context) (any, error) { return do(ctx, s.Session) })
 	}

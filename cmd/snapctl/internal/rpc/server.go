@@ -53,6 +53,7 @@ type request struct {
 
 	line []byte
 	key  string // in conn.running
+	lets func() // has the next query begin that waits for this one; nil: none does
 }
 
 // Causes of a context that ends.
@@ -79,6 +80,9 @@ const (
 	// maxBytes how long they may be together.
 	maxRequests = 256
 	maxBytes    = 4 * wire.MaxLine
+	// maxQueries is how many queries of a connection are done at once, from their begin until their answers are
+	// written: those of a client that does not read stay in memory.
+	maxQueries = 16
 	// stallAfter is after how long without progress a request has failed.
 	stallAfter = 90 * time.Second
 	// progressEvery is how often somebody who asks is told of progress.
@@ -91,6 +95,7 @@ type conn struct {
 	out    *wire.LineWriter
 	log    *slog.Logger
 	all    sync.WaitGroup // requests
+	asking chan struct{}  // has one for each query that is being done
 
 	mu       sync.Mutex // guards the rest
 	running  map[string]*running
@@ -127,7 +132,7 @@ func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 // what is under way.
 func (s *Server) serve(ctx context.Context, r io.Reader, w io.Writer, finish func(error) bool) error {
 	c := &conn{server: s, out: &wire.LineWriter{W: w}, log: s.log(),
-		running: make(map[string]*running), sessions: make(map[string]*served)}
+		asking: make(chan struct{}, maxQueries), running: make(map[string]*running), sessions: make(map[string]*served)}
 	ctx, cancel := context.WithCancelCause(ctx)
 	in := &wire.LineReader{R: bufio.NewReaderSize(r, 64<<10), Max: wire.MaxLine}
 	err := c.read(ctx, in)
@@ -277,6 +282,9 @@ func (c *conn) reply(ctx context.Context, q *request, run *running, do doing) {
 	close(run.done)
 	if err := c.out.Write(r); err != nil {
 		c.log.Debug("answer not written", "command", q.Type, "err", err)
+	}
+	if q.lets != nil {
+		q.lets()
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
