@@ -77,6 +77,24 @@ func (s *step) miss(path string, err error) error {
 	return nil
 }
 
+// isVCS reports whether the disk would find a name as the insides of a version control system: it is missing then.
+func (s *step) isVCS(d *opened, path string, k *known) (bool, error) {
+	if trees.LikeVCS(k.Name) == "" {
+		return false, nil
+	}
+	err := d.change()
+	if err == nil {
+		err = trees.CheckVCS(d, &k.Entry)
+	}
+	if !errors.Is(err, vfs.ErrImpossible) {
+		return false, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.missing = append(s.missing, trees.Problem{Path: trees.Join(path, k.Name), Err: err})
+	return true, nil
+}
+
 // An opened is an open directory, with the permission bits that it has and is to have: these
 // may forbid to write into it.
 type opened struct {
@@ -117,10 +135,12 @@ func (s *step) dir(d *opened, path string, n *node, id store.ID) error {
 		}
 	}
 	for _, k := range n.names {
-		var err error
-		if k.Mode.IsDir() {
+		is, err := s.isVCS(d, path, k)
+		switch {
+		case is || err != nil:
+		case k.Mode.IsDir():
 			err = s.subdir(d, path, k)
-		} else {
+		default:
 			err = s.file(d, path, k)
 		}
 		if err != nil {

@@ -79,6 +79,11 @@ func export(ctx context.Context, g Source, root store.ID, dir string) (*ExportRe
 	if err != nil {
 		return nil, err
 	}
+	return exportTo(ctx, g, root, d)
+}
+
+// exportTo writes a tree into a directory that is empty, and closes that.
+func exportTo(ctx context.Context, g Source, root store.ID, d vfs.Dir) (*ExportResult, error) {
 	p := progress.Of(ctx)
 	if p != nil {
 		p.Begin(phaseOf(ctx, g, root))
@@ -89,7 +94,8 @@ func export(ctx context.Context, g Source, root store.ID, dir string) (*ExportRe
 	written := make(chan error)
 	go func() { written <- x.write(cancel) }()
 	// The root's own permission bits are not in the tree: they stay.
-	if err = x.dir(&openDir{dir: d}, root); err != nil {
+	err := x.dir(&openDir{dir: d}, root)
+	if err != nil {
 		cancel(err)
 	}
 	x.flush()
@@ -185,6 +191,9 @@ func (x *exporter) lose(path string, err error) error {
 		x.lost = append(x.lost, problem)
 	case errors.Is(err, vfs.ErrImpossible):
 		x.refused = append(x.refused, problem)
+	case errors.Is(err, fs.ErrExist): // the directory was empty
+		problem.Err = fmt.Errorf("this disk takes its name for another of the same directory: %w", err)
+		x.refused = append(x.refused, problem)
 	default:
 		return err
 	}
@@ -250,9 +259,12 @@ func (x *exporter) dir(d *openDir, id store.ID) (err error) {
 		if err != nil {
 			return err
 		}
-		if e.Mode.IsDir() {
+		switch err = CheckVCS(d.dir, &e); {
+		case err != nil:
+			err = x.lose(Join(d.path, e.Name), err)
+		case e.Mode.IsDir():
 			err = x.subdir(d, e)
-		} else {
+		default:
 			err = x.add(d, e)
 		}
 		if err != nil {

@@ -88,6 +88,12 @@ func (f *Filling) plan(g Getter, open vfs.Dir, d *fillDir, id store.ID) error {
 		if err != nil {
 			return err
 		}
+		if err := CheckVCS(open, &e); err != nil {
+			if err = f.lose(Join(d.path, e.Name), err); err != nil {
+				return err
+			}
+			continue
+		}
 		if !e.Mode.IsDir() {
 			d.left++
 			file := &fillFile{dir: d, Entry: e}
@@ -138,7 +144,7 @@ func (f *Filling) Copy(g BlobGetter, id store.ID) (is bool, err error) {
 	for _, file := range list {
 		err := f.write(file, func(dir vfs.Dir) (bool, error) {
 			err := f.entry(g, dir, file.Entry)
-			if errors.Is(err, vfs.ErrImpossible) {
+			if errors.Is(err, vfs.ErrImpossible) || errors.Is(err, fs.ErrExist) {
 				return false, f.lose(Join(file.dir.path, file.Name), err)
 			}
 			return err == nil, err
@@ -232,6 +238,9 @@ func (f *Filling) Place(put func(dir vfs.Dir, path string, e *tree.Entry) (bool,
 		group.Go(func() error {
 			return f.write(file, func(dir vfs.Dir) (bool, error) {
 				is, err := put(dir, Join(file.dir.path, file.Name), &file.Entry)
+				if errors.Is(err, fs.ErrExist) { // by another name: who writes it next says so
+					is, err = false, nil
+				}
 				if !is || err != nil {
 					f.mu.Lock()
 					file.dir.left++ // it is still to come

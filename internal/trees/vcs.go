@@ -1,11 +1,15 @@
 package trees
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/tree"
 )
 
 // LikeVCS returns the name of [IsVCS] that some file system may take another name for: in capitals,
@@ -43,4 +47,29 @@ func SpellsVCS(dir vfs.Dir, name string) bool {
 	return dir.Lstat(of, &own) == nil && dir.Lstat(name, &found) == nil &&
 		IsVCS(of, found.Kind == vfs.Directory) &&
 		own.Ino == found.Ino && own.Dev == found.Dev // 0 on Windows, where a name is found in any case
+}
+
+// CheckVCS returns an error that matches [vfs.ErrImpossible] if what is to be made in a directory would be found there
+// as the insides of a version control system: a .GIT on a disk that finds names in any case. It finds out with
+// a directory, which it removes.
+func CheckVCS(dir vfs.Dir, e *tree.Entry) error {
+	of := LikeVCS(e.Name)
+	if of == "" || !IsVCS(of, e.Mode.IsDir()) {
+		return nil
+	}
+	err := dir.Mkdir(e.Name, 0o700)
+	made := err == nil
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	is := SpellsVCS(dir, e.Name)
+	if made {
+		if err := dir.RemoveDir(e.Name); err != nil {
+			return err
+		}
+	}
+	if is {
+		return fmt.Errorf("%w: this disk finds it as %q, and programs would run what it says", vfs.ErrImpossible, of)
+	}
+	return nil
 }
