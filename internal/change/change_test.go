@@ -344,3 +344,63 @@ func TestInterrupted(t *testing.T) {
 		t.Errorf("%d stopped, %d of them taken back", stopped, taken)
 	}
 }
+
+// TestEndForgedMoves: the record of a change that was cut off may be made up, and name moves that no plan makes. What
+// does not go along with a directory that the change moves stays where it is, and nothing comes into a repository.
+func TestEndForgedMoves(t *testing.T) {
+	moved := map[string]string{"from": "to"}
+	theirs := files{".git/config": "x", "secret": "s", "from/ignored": "i", "from/repo/.git/HEAD": "h",
+		"other/evil": "e", "hooks/pre-commit": "e"}
+	for _, c := range []struct {
+		from, to string
+		goes     bool
+	}{
+		{"from/ignored", "to/ignored", true},
+		{"from/repo", "to/repo", false},          // in both states, and other than they are nobody wants it
+		{"from/repo/.git", "to/repo/.git", true}, // as it is in a directory that is captured, and no repository
+		{"from/repo/.git/HEAD", "to/repo/.git/HEAD", false},
+		{"from/ignored", "to/other", false},
+		{"from/ignored", "elsewhere/ignored", false},
+		{"from/ignored", ".git/ignored", false},
+		{".git", "to/.git", false},
+		{".git/config", "to/config", false},
+		{"hooks/pre-commit", ".git/hooks/pre-commit", false},
+		{"other/evil", "../evil", false},
+		{"from/../secret", "to/../secret", false},
+		{"secret", "to/secret", false},
+		{"secret", "secret/secret", false},
+		{"secret", "", false},
+		{"", "to", false},
+		{"/secret", "/evil", false},
+		{"from/", "to/", false},
+	} {
+		b := newBench(t)
+		one, other := files{"a": "1"}, files{"a": "1"}
+		for from, to := range moved {
+			one[from+"/b"], one[from+"/repo/c"] = "2", "3"
+			other[to+"/b"], other[to+"/repo/c"] = "2", "3"
+		}
+		for path := range before {
+			if err := os.RemoveAll(filepath.Join(b.dir, path)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.write(one)
+		b.write(theirs)
+		ch := b.change()
+		ch.Before, ch.After = b.state(one), b.state(other)
+		ch.Moves = []rollback.Move{{From: c.from, To: c.to}}
+		if _, err := ch.End(t.Context(), Forward); err != nil {
+			t.Errorf("%q to %q: %v", c.from, c.to, err)
+		}
+		want := maps.Clone(other)
+		for path, text := range theirs {
+			if rest, ok := trees.Below(path, c.from); ok && c.goes {
+				path = c.to + rest
+			}
+			want[path] = text
+		}
+		b.records = nil
+		b.expect(want)
+	}
+}

@@ -624,6 +624,30 @@ func (pl *planner) carry(pairs []rollback.Move, loose iter.Seq2[string, error]) 
 	return nil
 }
 
+// mayMove reports whether a move is one that a plan makes: of what keeps its name, along with a directory that goes, to
+// one that comes, and of nothing inside of a version control system. Records of restores name moves, and somebody
+// may have made up a record.
+func (pl *planner) mayMove(mv rollback.Move) bool {
+	from, to := mv.From, mv.To
+	for names := 0; ; names++ {
+		var a, b string
+		from, a = trees.Split(from)
+		to, b = trees.Split(to)
+		if a != b || !trees.ValidName(a) || names > 0 && trees.IsVCS(a, true) {
+			return false
+		}
+		i, ok := pl.byPath[from]
+		j, is := pl.byPath[to]
+		if ok && is && isGoing(&pl.wants[i]) && isComing(&pl.wants[j]) {
+			return true
+		}
+	}
+}
+
+// isGoing reports whether a directory is to go, and isComing whether one is to come.
+func isGoing(w *Want) bool  { return w.New == nil || !w.New.Mode.IsDir() }
+func isComing(w *Want) bool { return w.New != nil && w.New.Mode.IsDir() }
+
 // addMove adds a move to the plan if it can be done: what is to be moved is
 // there and its place is free, and nothing else is wanted of either.
 func (pl *planner) addMove(mv rollback.Move) error {
@@ -632,7 +656,7 @@ func (pl *planner) addMove(mv rollback.Move) error {
 	if fromIsWanted && toIsWanted && pl.wants[i].New == nil && hasContent(pl.wants[j].New) {
 		pl.wants[j].From = mv.From
 	}
-	if fromIsWanted || toIsWanted {
+	if fromIsWanted || toIsWanted || !pl.mayMove(mv) {
 		return nil
 	}
 	from, err := pl.root.stat(mv.From)

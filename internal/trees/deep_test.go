@@ -100,10 +100,12 @@ func TestPatchDeep(t *testing.T) {
 
 // TestComparePaths holds the order of paths against that of their names.
 func TestComparePaths(t *testing.T) {
-	paths := []string{"", "a", "a/", "a/b", "a/b/c", "a/c", "a-", "a-/b", "a.b", "a0", "ab", "ab/c", "\xff/a", "\xff", "b"}
+	paths := []string{"", "a", "a/", "a/b", "a/b/c", "a/c", "a-", "a-/b", "a.b", "a0", "ab", "ab/c", "\xff/a", "\xff",
+		"b"}
 	for _, a := range paths {
 		for _, b := range paths {
-			if got, want := ComparePaths(a, b), slices.Compare(strings.Split(a, "/"), strings.Split(b, "/")); got != want {
+			want := slices.Compare(strings.Split(a, "/"), strings.Split(b, "/"))
+			if got := ComparePaths(a, b); got != want {
 				t.Errorf("ComparePaths(%q, %q) = %d, want %d", a, b, got, want)
 			}
 		}

@@ -42,8 +42,8 @@ func CheckDir(path string) error {
 	if len(path) <= MaxDir {
 		return nil
 	}
-	return fmt.Errorf("%w: the path of %q…, a directory, has %d bytes, the limit is %d", errPage, path[:shown], len(path),
-		MaxDir)
+	return fmt.Errorf("%w: the path of %q…, a directory, has %d bytes, the limit is %d", errPage, path[:shown],
+		len(path), MaxDir)
 }
 
 // maxNameLen bounds a name: 255 bytes on Linux, 255 UTF-16 units elsewhere,
