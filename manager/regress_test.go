@@ -1542,7 +1542,8 @@ func TestAfterACutOffTurn(t *testing.T) {
 // A call whose context has ended says what it was for. Which session the manager has by
 // then, who has no lock cannot know.
 func TestCancelledSaysWhat(t *testing.T) {
-	m := newBench(t).open("s")
+	b := newBench(t)
+	m := b.open("s")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	used := make(chan error)
@@ -1568,6 +1569,15 @@ func TestCancelledSaysWhat(t *testing.T) {
 	}
 	if err := <-used; err != nil {
 		t.Error(err)
+	}
+	if err := os.Rename(b.dir, b.dir+"-away"); err != nil {
+		t.Fatal(err)
+	}
+	_, _, ended = m.EndTurn(t.Context())
+	for _, err := range []error{second(m.OnTurnEnd(t.Context(), nil)), ended} {
+		if !errors.Is(err, fs.ErrNotExist) || !strings.HasPrefix(err.Error(), `end a turn of session "s99": `) {
+			t.Errorf("with the lock: %v", err)
+		}
 	}
 }
 

@@ -604,7 +604,7 @@ func (m *FileSnapshotManager) OnTurnEnd(ctx context.Context, append AppendFunc) 
 	defer unlock()
 	result, err := m.endTurn(ctx, m.turnOptions(), append == nil, nil)
 	if err != nil {
-		return nil, fmt.Errorf("end a turn: %w", err)
+		return nil, fmt.Errorf("end a turn of session %q: %w", m.opts.Session, err)
 	}
 	ctx = context.WithoutCancel(ctx) // it is recorded
 	if append == nil {
@@ -633,7 +633,7 @@ func (m *FileSnapshotManager) EndTurn(ctx context.Context) (*Result, []*StepSnap
 	defer unlock()
 	result, err := m.endTurn(ctx, m.turnOptions(), false, nil)
 	if err != nil {
-		return nil, nil, fmt.Errorf("end a turn: %w", err)
+		return nil, nil, fmt.Errorf("end a turn of session %q: %w", m.opts.Session, err)
 	}
 	ctx = context.WithoutCancel(ctx) // it is recorded
 	var list []*StepSnapshotData
