@@ -244,8 +244,9 @@ func (x *restore) hintOnConflict(c *Conflict) string {
 	}
 	found := x.clashes[c.Path]
 	isMany := len(x.opts.Hunks) > 1 // some may be done by then
-	if found == nil || x.undoes != nil || x.opts.OnConflict == how || isMany {
-		return ""
+	if found == nil || x.undoes != nil || x.opts.OnConflict == how || isMany ||
+		found.disk != nil && found.disk.Mode.IsDir() {
+		return "" // what somebody has put into a directory stays
 	}
 	var turns []int
 	add := func(r *record) bool {

@@ -906,13 +906,17 @@ func (p *place) noteConflicts(r *manager.RestoreResult, f *restoreFlags) {
 	if r.TurnsLeft != nil && len(turns) > 0 {
 		turns = turnNames(r.TurnsLeft)
 	}
+	dirs := make(map[string]bool)
+	for _, it := range r.Items {
+		dirs[it.Path] = it.Now != nil && it.Now.Mode.IsDir()
+	}
 	for _, c := range r.Conflicts {
-		switch c.Why {
-		case "lines":
+		switch {
+		case c.Why == "lines":
 			lines = append(lines, c.Path)
-		case "contested", "unknown":
+		case c.Why == "contested", c.Why == "unknown":
 			doubtful = append(doubtful, c.Path)
-		case "hidden", "lost", "markers": // theirs does nothing there
+		case c.Why == "hidden", c.Why == "lost", c.Why == "markers", dirs[c.Path]: // theirs does nothing there
 		default:
 			whole = append(whole, c.Path)
 		}
