@@ -212,12 +212,13 @@ func (a *app) restore(cmd *cobra.Command, rev string, args []string, f *restoreF
 	}
 	isFirm := f.onDirty == rollback.Overwrite || f.exact && f.onDirty == "" // what is skipped then stays so
 	if n := len(r.Skipped); n > 0 && n <= 3 && len(args) > 0 && len(f.hunks) == 0 && !r.Aborted && !isFirm {
-		a.note("to restore them all the same: %s; 'snapctl undo' then brings back what they hold now",
-			a.commandLine("restore", []string{rev}, " --exact", p.typedPaths(r.Skipped)))
+		a.note("to restore them all the same: %s; %s then brings back what they hold now",
+			a.commandLine("restore", []string{rev}, " --exact", p.typedPaths(r.Skipped)), a.asTyped("undo"))
 	}
 	if r.Differing > 0 && len(r.Items) == 0 {
-		return refuse(fmt.Sprintf("'snapctl diff %[1]s' shows what was changed; to restore files all the same: "+
-			"'snapctl restore %[1]s FILE...', or all of them: 'snapctl restore %[1]s --exact'", rev),
+		of := words.ShellQuote(rev)
+		return refuse(a.asTyped("diff "+of)+" shows what was changed; to restore files all the same: "+
+			a.asTyped("restore "+of+" FILE...")+", or all of them: "+a.asTyped("restore "+of+" --exact"),
 			"nothing to take back: no turn since %s changed a file; %s, which you, another session, a restore or an "+
 				"undo changed", rev, pathsDiffer(r.Differing))
 	}
@@ -375,12 +376,13 @@ func (p *place) hintOfNothing(ctx context.Context, err error, back string) error
 	if _, isLeft := errors.AsType[passedOver](err); isLeft || !errors.Is(err, manager.ErrNothing) {
 		return err
 	}
-	hint := "'snapctl log' lists what there is to go back to"
+	a := p.app
+	hint := a.asTyped("log") + " lists what there is to go back to"
 	others, nerr := inside.Of(p.m).NextBack(ctx, back == "redo")
 	switch {
 	case nerr == nil && len(others) > 0:
-		hint = map[string]string{"redo": "'snapctl redo' does again what was undone last",
-			"undo": "nothing was undone since; 'snapctl undo' takes back the newest restore"}[back]
+		hint = map[string]string{"redo": a.asTyped("redo") + " does again what was undone last",
+			"undo": "nothing was undone since; " + a.asTyped("undo") + " takes back the newest restore"}[back]
 	case back == "redo":
 		hint = explain.Of(manager.ErrNothing).Hint
 	}
@@ -795,7 +797,7 @@ func (p *place) printRestore(ctx context.Context, r *manager.RestoreResult, err 
 			p.noteOlder(ctx)
 		}
 	default:
-		a.note("%s; 'snapctl %s' takes it back", summary, back)
+		a.note("%s; %s takes it back", summary, a.asTyped(back))
 	}
 	if !r.IsComplete() || len(r.Conflicts) > 0 {
 		return &failure{code: exitPart}
@@ -811,7 +813,7 @@ func (p *place) noteOlder(ctx context.Context) {
 	}
 	for _, older := range next {
 		if !p.chosen || older.Session == p.m.Session() {
-			p.app.note("nothing was changed, so 'snapctl undo' takes back the restore before, of %s",
+			p.app.note("nothing was changed, so %s takes back the restore before, of %s", p.app.asTyped("undo"),
 				clock(older.Time))
 			return
 		}
@@ -836,9 +838,8 @@ func (p *place) noteBeside(ctx context.Context, r *manager.RestoreResult, f *res
 	summary, dirty := summaryOf(r)
 	if r.Undoes != nil && dirty > 0 && !r.Aborted {
 		verb := map[string]string{"redo": "undo", "undo": "redo"}[back]
-		a.note("the next '%[1]s' tries the skipped files again; '%[1]s --on-dirty overwrite' brings "+
-			"them back whole, '%[1]s --past' leaves them and goes on to the restore before",
-			a.commandLine(verb, nil, "", nil))
+		a.note("the next %s tries the skipped files again; %s brings them back whole, %s leaves them and goes on to "+
+			"the restore before", a.asTyped(verb), a.asTyped(verb+" --on-dirty overwrite"), a.asTyped(verb+" --past"))
 	}
 	if n := len(r.TurnsPutBack); n > 0 && back == "undo" {
 		was := "were"
@@ -946,8 +947,8 @@ func (p *place) noteConflicts(r *manager.RestoreResult, f *restoreFlags) {
 			a.commandLine("revert", turns, hunksFlag(f.hunks)+" --on-conflict theirs", f.paths))
 	case len(lines) == 0:
 	case hasMarkers:
-		a.note("%s: both sides are there, between <<<<<<< and >>>>>>>; 'snapctl status' lists it until they are gone",
-			firstPaths(lines, 3))
+		a.note("%s: both sides are there, between <<<<<<< and >>>>>>>; %s lists it until they are gone",
+			firstPaths(lines, 3), a.asTyped("status"))
 	case f.onConflict != rollback.ConflictMarkers && len(turns) > 0:
 		a.note("to choose by hand between both sides: %s; to overwrite what came since: --on-conflict theirs",
 			a.commandLine("revert", turns, hunksFlag(f.hunks)+" --on-conflict markers", f.paths))
@@ -979,6 +980,9 @@ func turnNames(turns []int) (names []string) {
 	}
 	return names
 }
+
+// asTyped returns a command in quotes, in the session that was named.
+func (a *app) asTyped(command string) string { return "'" + a.commandLine(command, nil, "", nil) + "'" }
 
 // commandLine returns a command, for a shell, in the session that was named.
 func (a *app) commandLine(name string, revs []string, flags string, paths []string) string {

@@ -146,7 +146,7 @@ func (a *app) printSnapshot(r *manager.Result, left *leftOut, session string, to
 	case r.Data == nil: // the coverage on record is that of the snapshot before
 		fmt.Fprintf(a.out, "not captured: %s\n", s)
 	default:
-		fmt.Fprintf(a.out, "not captured: %s; 'snapctl coverage' lists them\n", s)
+		fmt.Fprintf(a.out, "not captured: %s; %s lists them\n", s, a.asTyped("coverage"))
 	}
 	return nil
 }

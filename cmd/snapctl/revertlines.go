@@ -122,7 +122,7 @@ func (p *place) findHunks(ctx context.Context, r *manager.BlameOptions, f *resto
 	case isPart:
 		return false, refuse("", "revert: these lines do not go by themselves: nothing was changed")
 	}
-	return false, refuse("'snapctl blame' says whose each line is",
+	return false, refuse(a.asTyped("blame")+" says whose each line is",
 		"revert: no turn of session %s wrote these lines: nothing was changed", p.m.Session())
 }
 
@@ -204,7 +204,7 @@ func (a *app) noteLeft(path string, left []manager.BlameRange) {
 	lines := make(map[string][]string)
 	for i := range left {
 		l := &left[i]
-		text, of := lineSpan{l.Start, l.End}.String(), whoseLeft(path, l)
+		text, of := lineSpan{l.Start, l.End}.String(), a.whoseLeft(path, l)
 		if len(lines[of]) == 0 {
 			whose = append(whose, of)
 		}
@@ -216,7 +216,7 @@ func (a *app) noteLeft(path string, left []manager.BlameRange) {
 }
 
 // whoseLeft says whose lines are that are left, and how they go all the same.
-func whoseLeft(path string, l *manager.BlameRange) string {
+func (a *app) whoseLeft(path string, l *manager.BlameRange) string {
 	o := &l.Owner
 	turn := fmt.Sprint("turn ", o.Turn)
 	switch l.Why {
@@ -225,8 +225,8 @@ func whoseLeft(path string, l *manager.BlameRange) string {
 	case "open":
 		return "of a turn that has not ended"
 	case "made":
-		return fmt.Sprintf("of %s, which made the file: 'snapctl revert turn:%d -- %s' takes back all of it", turn,
-			o.Turn, words.ShellQuote(path))
+		return fmt.Sprintf("of %s, which made the file: '%s' takes back all of it", turn,
+			a.commandLine("revert", turnNames([]int{o.Turn}), "", []string{path}))
 	case "elsewhere":
 		return fmt.Sprintf("of %s, which wrote them at another path, or has no piece here that can be taken back", turn)
 	}
