@@ -14,7 +14,8 @@ import (
 func (s *search) slip(m *Match, span Span, new *lined) string {
 	found := s.content[span.Start:span.End]
 	starts := span.Start == 0 || s.content[span.Start-1] == '\n'
-	if starts && marksOf(new).all && bringsMarks(newLined(s.old), new, newLined(found), m.Stage == Exact) {
+	old := newLined(s.old)
+	if starts && (new.isDiffOf(old) || bringsMarks(old, new, newLined(found), m.Stage == Exact)) {
 		return reasonDiffMarks
 	}
 	if m.Stage != BlockAnchor && m.Stage != Levenshtein {
@@ -103,6 +104,23 @@ func (t *lined) withoutMarks(but byte) *lined {
 		out.lines = append(out.lines, l)
 	}
 	return out
+}
+
+// isDiffOf reports whether a text is another with marks before the lines that go and those that come, and none
+// before the rest.
+func (t *lined) isDiffOf(old *lined) bool {
+	kept, goes, comes := new(lined), false, false
+	for _, l := range t.lines {
+		switch {
+		case len(l.content) > 0 && l.content[0] == '+':
+			comes = true
+			continue
+		case len(l.content) > 0 && l.content[0] == '-':
+			goes, l.content = true, l.content[1:]
+		}
+		kept.lines = append(kept.lines, l)
+	}
+	return goes && comes && slices.Equal(kept.folded(foldEnds), old.folded(foldEnds))
 }
 
 // bringsMarks reports whether a new text has marks of a diff before its lines,
