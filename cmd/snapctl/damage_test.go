@@ -29,6 +29,9 @@ import (
 
 var damageRuns = flag.Int("damage.runs", 16, "stores that TestDamageRandom damages")
 
+// damageTurns is how many snapshots a sample takes.
+const damageTurns = 8
+
 // A damaged store is a copy of a sample, and what was done to it.
 type damaged struct {
 	t      *testing.T
@@ -38,6 +41,7 @@ type damaged struct {
 	done   []string
 
 	lost, unknown bool // something was, at some time
+	later         bool // there may be newer turns than those of the sample
 }
 
 // A damageSample is a project and a store of some segments and packs.
@@ -45,6 +49,8 @@ type damageSample struct {
 	project, stores string
 	dir             string                       // of the store, below stores
 	want            map[string]map[string]string // acknowledged snapshots by entry: what each path holds
+	newest          []string                     // their entries, in this order
+	turns           map[string]map[string]string // what turns hold, as turn:N, and as @~N
 }
 
 // command runs a command line as a process would.
@@ -101,7 +107,8 @@ func (s *damageSample) spoil(t *testing.T, id store.ID) {
 // newDamageSample takes snapshots of a directory. A repair ends a segment, a prune
 // has records that are not kept, a compaction large groups.
 func newDamageSample(t *testing.T, pruned, compacted bool) *damageSample {
-	s := &damageSample{project: t.TempDir(), stores: t.TempDir(), want: make(map[string]map[string]string)}
+	s := &damageSample{project: t.TempDir(), stores: t.TempDir(), want: make(map[string]map[string]string),
+		turns: make(map[string]map[string]string)}
 	s.project = filepath.Join(s.project, "p")
 	write := func(name, text string) {
 		t.Helper()
@@ -114,7 +121,7 @@ func newDamageSample(t *testing.T, pruned, compacted bool) *damageSample {
 	r := rand.New(rand.NewPCG(1, 1))
 	large := strings.Repeat("in a record of its own\n", 8000)
 	write("large", large)
-	for i := range 8 {
+	for i := range damageTurns {
 		write("always", "this file is never changed")
 		write(fmt.Sprintf("d/f%d", i), fmt.Sprint(r.Uint64(), r.Uint64(), r.Uint64()))
 		write("changed", strings.Repeat(fmt.Sprintln("version", i), 20+i))
@@ -163,13 +170,22 @@ func newDamageSample(t *testing.T, pruned, compacted bool) *damageSample {
 		out := filepath.Join(t.TempDir(), "out")
 		if code, _, _ := s.command(s.stores, "export", e.Entry, out); code == 0 {
 			s.want[e.Entry] = contentsOf(t, out)
+			s.newest = append(s.newest, e.Entry)
 		} else if !pruned {
 			t.Fatalf("export of %s: %d", e.Entry, code)
 		}
 	}
+	for i := range damageTurns {
+		for _, rev := range []string{fmt.Sprint("turn:", i), fmt.Sprint("@~", i)} {
+			out := filepath.Join(t.TempDir(), "out")
+			if code, _, _ := s.command(s.stores, "export", rev, out); code == 0 {
+				s.turns[rev] = contentsOf(t, out)
+			}
+		}
+	}
 	segments, err := filepath.Glob(filepath.Join(s.stores, s.dir, "journal", "*.log"))
-	if err != nil || len(segments) < 4 || len(s.want) < 5 {
-		t.Fatalf("%d segments, %d snapshots, %v: too few", len(segments), len(s.want), err)
+	if err != nil || len(segments) < 4 || len(s.want) < 5 || len(s.turns) < 8 {
+		t.Fatalf("%d segments, %d snapshots, %d names, %v: too few", len(segments), len(s.want), len(s.turns), err)
 	}
 	return s
 }
@@ -304,34 +320,74 @@ func (d *damaged) run(args ...string) (code int, out, stderr string) {
 func (d *damaged) exports(when string) (lost, unknown map[string]bool) {
 	lost, unknown = make(map[string]bool), make(map[string]bool)
 	for _, entry := range slices.Sorted(maps.Keys(d.sample.want)) {
-		want := d.sample.want[entry]
-		out := filepath.Join(d.stores, "out")
-		code, _, stderr := d.run("export", entry, out)
-		got := make(map[string]string)
-		if _, err := os.Stat(out); err == nil {
-			got = contentsOf(d.t, out)
-		}
-		for name, text := range got {
-			if want[name] != text {
-				d.t.Errorf("%v: %s: export of %s: %s is wrong", d.done, when, entry, name)
-			}
-		}
-		if code == 0 && len(got) != len(want) {
-			d.t.Errorf("%v: %s: export of %s: %d of %d files, and code 0", d.done, when, entry, len(got), len(want))
-		}
+		_, code, stderr := d.export(when, entry, d.sample.want[entry])
 		lost[entry] = code != 0
 		unknown[entry] = code == exitRefused
 		if code == exitRefused && strings.Contains(stderr, "pruned") {
 			d.t.Errorf("%v: %s: export of %s: %s", d.done, when, entry, stderr)
-		}
-		if err := os.RemoveAll(out); err != nil {
-			d.t.Fatal(err)
 		}
 	}
 	for _, set := range []map[string]bool{lost, unknown} {
 		maps.DeleteFunc(set, func(_ string, is bool) bool { return !is })
 	}
 	return lost, unknown
+}
+
+// export exports what a name stands for, and requires that it comes back as one of some contents: it returns which
+// these are.
+func (d *damaged) export(when, rev string, wants ...map[string]string) (fit []int, code int, stderr string) {
+	out := filepath.Join(d.stores, "out")
+	code, _, stderr = d.run("export", rev, out)
+	got := contentsOfOr(d.t, out)
+	for i, want := range wants {
+		wrong := maps.Clone(got)
+		maps.DeleteFunc(wrong, func(name, text string) bool { return want[name] == text })
+		switch {
+		case len(wrong) == 0 && (code != 0 || len(got) == len(want)):
+			fit = append(fit, i)
+		case i == len(wants)-1 && len(fit) == 0:
+			d.t.Errorf("%v: %s: export of %s: code %d, %d of %d files, wrong are %q", d.done, when, rev, code,
+				len(got), len(want), slices.Sorted(maps.Keys(wrong)))
+		}
+	}
+	if err := os.RemoveAll(out); err != nil {
+		d.t.Fatal(err)
+	}
+	return fit, code, stderr
+}
+
+// names requires that no turn is taken for another whose record is lost; but @~N passes over the newest that are.
+func (d *damaged) names(when string, unknown map[string]bool) {
+	lost := 0
+	for lost < len(d.sample.newest) && unknown[d.sample.newest[lost]] {
+		lost++
+	}
+	over := make(map[int]int) // by how many were passed over, how many names fit
+	n := 0
+	for i := range damageTurns {
+		if want := d.sample.turns[fmt.Sprint("turn:", i)]; want != nil {
+			d.export(when, fmt.Sprint("turn:", i), want)
+			if d.sample.turns[fmt.Sprint("turn:", i+2)] != nil { // a newer turn passes over what was lost before it
+				d.export(when, fmt.Sprintf("turn:%d~2", i+2), want)
+			}
+		}
+		var wants []map[string]string
+		for k := 0; k <= lost && d.sample.turns[fmt.Sprint("@~", i+k)] != nil; k++ {
+			wants = append(wants, d.sample.turns[fmt.Sprint("@~", i+k)])
+		}
+		if d.later || len(wants) <= lost {
+			continue
+		}
+		fit, _, _ := d.export(when, fmt.Sprint("@~", i), wants...)
+		for _, k := range fit {
+			over[k]++
+		}
+		n++
+	}
+	if n > 0 && !slices.Contains(slices.Collect(maps.Values(over)), n) {
+		d.t.Errorf("%v: %s: %d of the newest are lost, and @~N counts now one, now another: %v of %d", d.done, when,
+			lost, over, n)
+	}
 }
 
 // told requires that check tells of it if something is lost.
@@ -341,6 +397,7 @@ func (d *damaged) told(when string) (lost map[string]bool, code int) {
 		d.t.Errorf("%v: %s: check has a hint to run check: %s", d.done, when, stderr)
 	}
 	lost, unknown := d.exports(when)
+	d.names(when, unknown)
 	if len(lost) > 0 && code == 0 {
 		d.t.Errorf("%v: %s: %d of %d snapshots are lost, %d unknown, and check says %s", d.done, when, len(lost),
 			len(d.sample.want), len(unknown), out)
@@ -360,6 +417,7 @@ func (d *damaged) told(when string) (lost map[string]bool, code int) {
 func (d *damaged) try() {
 	lost, _ := d.told("damaged")
 	if d.r.IntN(3) == 0 { // a turn comes before the repair
+		d.later = true
 		d.run("snapshot", "-q")
 		lost, _ = d.told("after a snapshot")
 	}
@@ -376,6 +434,7 @@ func (d *damaged) try() {
 			d.t.Errorf("%v: repair has lost %s", d.done, entry)
 		}
 	}
+	d.later = true
 	if code, _, _ := d.run("snapshot", "-q"); code == 0 {
 		if code, _, stderr := d.run("export", "@", filepath.Join(d.stores, "out")); code != 0 && check == 0 {
 			d.t.Errorf("%v: the next snapshot cannot be exported: %s", d.done, stderr)
