@@ -13,8 +13,10 @@ import (
 
 	"github.com/boocode/filestore/internal/capture"
 	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/change"
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/inside"
+	"github.com/boocode/filestore/internal/livedir"
 	"github.com/boocode/filestore/internal/moments"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/vfs"
@@ -251,6 +253,21 @@ func (m door) Restores(ctx context.Context) (undo, redo, cutOff *store.Snapshot,
 		redo, err = m.firstOf(ctx, toRedo)
 	}
 	return undo, redo, cutOff, err
+}
+
+func (m door) LeaveRestore(ctx context.Context) error {
+	unlock, err := m.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return m.withLook(ctx, func(o *look) error {
+		if o.last == nil || o.last.Kind != history.KindIntent {
+			return fmt.Errorf("%w: no restore was cut off", ErrNothing)
+		}
+		_, err := m.endCutOff(ctx, o, func(c *change.Change) (*livedir.Plan, error) { return nil, c.Leave(ctx) })
+		return err
+	})
 }
 
 func (m door) NextBack(ctx context.Context, redo bool) ([]*store.Snapshot, error) {

@@ -7,6 +7,7 @@ import (
 	"github.com/boocode/filestore/internal/change"
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/livedir"
+	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/store"
 )
 
@@ -61,6 +62,25 @@ func (m *FileSnapshotManager) recover(ctx context.Context, o *look, to change.Di
 	if o.last == nil || o.last.Kind != history.KindIntent {
 		return nil, nil
 	}
+	plan, err := m.endCutOff(ctx, o, func(c *change.Change) (*livedir.Plan, error) { return c.End(ctx, to) })
+	if trees.IsLoss(err) {
+		err = fmt.Errorf("%w: %w", history.ErrUnfinished, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("a restore of session %q was cut off, and cannot be finished: %w", o.last.Session, err)
+	}
+	done := "brought to its end"
+	if to == change.Back {
+		done = "taken back"
+	}
+	m.log.Warn("a restore that was cut off was "+done, "session", o.last.Session)
+	return plan, nil
+}
+
+// endCutOff has end end the restore that was cut off, which is what was recorded last.
+func (m *FileSnapshotManager) endCutOff(
+	ctx context.Context, o *look, end func(*change.Change) (*livedir.Plan, error),
+) (*livedir.Plan, error) {
 	intent := o.last
 	theirs := *o
 	theirs.session, theirs.head = intent.Session, intent
@@ -71,15 +91,10 @@ func (m *FileSnapshotManager) recover(ctx context.Context, o *look, to change.Di
 	defer root.Close()
 	c := m.newChange(root, o.w, &restore{m: m, o: &theirs, intent: intent})
 	c.ID, c.Before, c.After, c.Moves = intent.Facts.ID, intent.State(), intent.Also[0], intent.Moves()
-	plan, err := c.End(ctx, to)
+	plan, err := end(c)
 	if err != nil {
-		return nil, fmt.Errorf("a restore of session %q was cut off, and cannot be finished: %w", intent.Session, err)
+		return nil, err
 	}
-	done := "brought to its end"
-	if to == change.Back {
-		done = "taken back"
-	}
-	m.log.Warn("a restore that was cut off was "+done, "session", intent.Session)
 	o.last = theirs.last
 	if o.session == intent.Session {
 		o.head = theirs.head

@@ -32,6 +32,7 @@ type restoreFlags struct {
 	offered                            *manager.HunkRange  // with asksHunks: of what it is asked
 
 	finish, abort bool // of restore
+	despite       bool // of abort
 	past          bool // of undo and redo
 	skipFiles     bool // of navigate
 
@@ -75,6 +76,8 @@ func (a *app) restoreCommand() *cobra.Command {
 			switch {
 			case f.finish && f.abort:
 				return usageError(cmd, "restore: --continue and --abort")
+			case f.despite && !f.abort:
+				return usageError(cmd, "restore: --despite-damage goes with --abort only")
 			case f.finish || f.abort:
 				if len(args) > 0 {
 					return usageError(cmd, "restore: --continue and --abort take no REV")
@@ -95,6 +98,8 @@ func (a *app) restoreCommand() *cobra.Command {
 	c.Flags().BoolVar(&f.exact, "exact", false, "make everything, or the PATHs, as it was, whoever changed it")
 	c.Flags().BoolVar(&f.finish, "continue", false, "bring a restore to its end that was cut off")
 	c.Flags().BoolVar(&f.abort, "abort", false, "change back what a restore did that was cut off")
+	c.Flags().BoolVar(&f.despite, "despite-damage", false,
+		"of --abort: leave the files as they are, if what it needs is lost")
 	return c
 }
 
@@ -516,6 +521,12 @@ func (a *app) finishRestore(ctx context.Context, f *restoreFlags) error {
 	shown, stop := a.showProgress(ctx)
 	r, err := p.m.FinishRestore(shown, f.abort)
 	stop()
+	if f.despite && trees.IsLoss(err) {
+		if err = inside.Of(p.m).LeaveRestore(ctx); err == nil {
+			a.note("what the restore needs is lost: the files stay as it left them, which 'snapctl status' shows")
+			return nil
+		}
+	}
 	if err != nil {
 		return err
 	}

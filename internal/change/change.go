@@ -217,6 +217,12 @@ func (c *Change) End(ctx context.Context, to Direction) (*livedir.Plan, error) {
 	return plan, c.Records.Ended(ctx, to, now, plan)
 }
 
+// Leave ends a change that was cut off where it is, as if all its paths were left: the next look finds
+// what they are. It is for one that End cannot end, as what that needs is lost.
+func (c *Change) Leave(ctx context.Context) error {
+	return c.Records.Ended(ctx, Back, c.Before, new(livedir.Plan))
+}
+
 func (c *Change) apply(ctx context.Context, plan *livedir.Plan) error {
 	err := plan.Apply(ctx, c.Root, c.Blobs, c.ID)
 	if plan.Stays != "" {

@@ -236,6 +236,10 @@ var Kinds = []*Kind{
 		Advice: "Call snapshot_list: it has the entries."},
 	{Code: "bad_log", Exit: Refused, Status: conflict, Errs: []error{sessionlog.ErrFormat, session.ErrCycle},
 		Advice: "The session file cannot be read: ask the user."},
+	{Code: "corrupt", Exit: Damage, Status: broken, Errs: []error{history.ErrUnfinished},
+		Hint: "'snapctl repair' may bring back what it needs; else 'snapctl restore --abort --despite-damage' leaves " +
+			"the files as they are, and snapshots go on",
+		Advice: "A restore was cut off, and the store has lost what it needs: ask the user to run 'snapctl repair'."},
 	{Code: "corrupt", Exit: Damage, Status: broken, Errs: []error{store.ErrCorrupt}, is: isBadPage,
 		Hint:   "'snapctl check' lists all that is damaged",
 		Advice: "The store is damaged: ask the user to run 'snapctl check'."},

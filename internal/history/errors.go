@@ -13,6 +13,9 @@ var (
 	ErrAmbiguous = errors.New("ambiguous")
 )
 
+// ErrUnfinished: a restore was cut off, and the store has lost what is needed to finish it, or to take it back.
+var ErrUnfinished = errors.New("what that needs is lost")
+
 // ErrNoWindows: a turn that was opened without tool windows has no tools. It is a mistake of the
 // caller's, and package manager has no name for it.
 var ErrNoWindows = errors.New("the turn was opened without toolWindows")

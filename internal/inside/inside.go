@@ -98,6 +98,12 @@ type Door interface {
 	// cut off.
 	CutOff(ctx context.Context) (restore, edit bool, err error)
 
+	// LeaveRestore ends a restore that was cut off where it is, and that FinishRestore can end in
+	// neither direction, as the store has lost what that needs. No file is changed: what
+	// differs from before the restore is found by the next look. The error matches
+	// manager.ErrNothing if there is none.
+	LeaveRestore(ctx context.Context) error
+
 	// Restores returns the records of the restores of the session that Undo and
 	// Redo would take back, and of one that was cut off in the directory, of
 	// whatever session; nil where there is none.
