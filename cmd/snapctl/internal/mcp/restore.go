@@ -45,8 +45,8 @@ var (
 			"tree hash",
 		"paths": "only these files, directories and globs (** is any number of directories), relative to the " +
 			"root, and these whoever changed them",
-		"exact": "restore all that differs from the target, also what the user changed; dirty files are " +
-			"overwritten then unless onDirty says otherwise",
+		"exact": "restore all that differs from the target, or with paths all that differs there, also what the user " +
+			"changed; dirty files are overwritten then unless onDirty says otherwise",
 		"onDirty": "what to do with files that were changed since the session left them: merge (default: what " +
 			"others changed in a file stays, and the session's changes are taken back line by line; with paths and " +
 			"exact files are restored whole, and merge is skip), skip, overwrite, or abort to do nothing at all",
@@ -164,9 +164,6 @@ func restoreTo(ctx context.Context, m *manager.FileSnapshotManager, opts *manage
 	cursor string) (*Restored, error) {
 	if opts.Target == diskRev {
 		return nil, badArgument("target disk: want the revision to go back to")
-	}
-	if opts.Exact && len(opts.Paths) > 0 {
-		return nil, badArgument("exact is for all files: with paths, onDirty: overwrite restores what was edited, too")
 	}
 	var err error
 	if opts.Paths, err = treePaths(m, opts.Paths); err != nil {
