@@ -147,13 +147,19 @@ function Live({ turn: t }: { turn: OpenTurn }) {
   )
 }
 
+// wholeAndPart names turns, of which some were taken back, or put back, only in part.
+function wholeAndPart(turns: number[], partOf: number[] = []): string {
+  const [whole, part] = [turns.filter(t => !partOf.includes(t)), turns.filter(t => partOf.includes(t))]
+  return [whole.length ? turnList(whole) : '', part.length ? `a part of ${turnList(part)}` : ''].filter(Boolean).join(' and ')
+}
+
 export const standing = (m: Moment): string => [
   m.takenBackSeq ? m.but?.length ? `taken back but for ${m.but.length} files` : 'taken back' : '',
   m.without?.length ? `in part: without ${m.without.slice(0, 2).map(f => (m.inPart?.includes(f) ? 'a part of ' : '') + inLine(f)).join(', ')}${m.without.length > 2 ? ' and more' : ''}` : '',
   m.elsewhere ? 'on another branch' : '', m.forkedFrom ? `from session ${m.forkedFrom}` : '',
-  m.tookBack?.length ? `took back ${turnList(m.tookBack)}` : m.reverts?.length ? `took back a part of ${turnList(m.reverts)}` : '',
-  m.putBack?.length ? `put back ${turnList(m.putBack)}` : '',
-  m.interrupted ? 'interrupted' : '', m.pruned ? 'pruned' : '', m.partial ? 'captured in part' : '', m.goesOn ? 'a part of the turn' : '',
+  m.tookBack?.length ? `took back ${wholeAndPart(m.tookBack, m.partOf)}` : m.reverts?.length ? `took back a part of ${turnList(m.reverts)}` : '',
+  m.putBack?.length ? `put back ${wholeAndPart(m.putBack, m.partOf)}` : '',
+  m.aborted ? 'aborted: these files were changed back' : '', m.interrupted ? 'interrupted' : '', m.pruned ? 'pruned' : '', m.partial ? 'captured in part' : '', m.goesOn ? 'a part of the turn' : '',
   m.unknown ? 'changes not known' : '',
 ].filter(Boolean).join(' · ')
 

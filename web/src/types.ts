@@ -22,7 +22,7 @@ export interface Moment {
   title?: string; agent?: string; model?: string; added: number; modified: number; deleted: number
   unknown?: string; interrupted?: boolean; goesOn?: boolean; partial?: boolean; takenBackSeq?: number
   but?: string[]; without?: string[]; inPart?: string[]; elsewhere?: boolean; notIn?: boolean; prevSeq?: number; forkedFrom?: string
-  tookBack?: number[]; reverts?: number[]; putBack?: number[]
+  tookBack?: number[]; reverts?: number[]; putBack?: number[]; partOf?: number[]; aborted?: boolean
 }
 
 export interface FileChange {

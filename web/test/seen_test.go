@@ -20,6 +20,8 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"github.com/boocode/filestore/manager"
 )
 
 // TestMoved: a file that a turn has moved and changed is one row, shown as what has changed of it, and
@@ -321,6 +323,35 @@ func TestPruneSeen(t *testing.T) {
 			b.until(`[...document.querySelectorAll(".turn .label")].some(e => e.textContent === "kept")`)
 		}
 	}
+	b.quiet()
+}
+
+// TestPartOfTurn: a restore to the middle of a turn has taken back a part of it.
+func TestPartOfTurn(t *testing.T) {
+	w := newWorld(t)
+	m, err := manager.Open(t.Context(), w.dir, &manager.Options{StoreRoot: filepath.Join(w.home, "stores"),
+		Session: w.session, ToolWindows: true})
+	w.must(err)
+	defer m.Close()
+	w.m = m
+	w.begin("two tools")
+	for _, name := range []string{"a", "b"} {
+		_, err := m.OnToolStart(t.Context(), name)
+		w.must(err)
+		w.write(name, "1\n")
+		_, err = m.OnToolEnd(t.Context(), name)
+		w.must(err)
+	}
+	w.end()
+	if out, err := w.command("--session", "s", "restore", "look:2", "-y").CombinedOutput(); err != nil {
+		t.Fatalf("restore: %v: %s", err, out)
+	}
+	w.holds("a", "1\n")
+	w.holds("b", "(b is not there)")
+	w.serve()
+	b := browse(t, w.address, 1280, 640)
+	b.click(".bar button", "Restores")
+	b.until(`document.querySelector("dialog li")?.textContent.includes("took back a part of turn 0, 1 file ")`)
 	b.quiet()
 }
 
