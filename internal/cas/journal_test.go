@@ -458,6 +458,23 @@ func TestLostAmendment(t *testing.T) {
 	}
 }
 
+// Who has a store open whose journal somebody removes goes on in a new segment: what it records from
+// then on is there for others.
+func TestRemovedUnderWriter(t *testing.T) {
+	disk := vfstest.NewMem()
+	s := openDamaged(t, disk)
+	commit(t, s, "a", small)
+	if err := disk.Remove(layout.SegmentName(1)); err != nil {
+		t.Fatal(err)
+	}
+	acks := []acked{commit(t, s, "a", large), commit(t, s, "b", large)}
+	other := openDamaged(t, disk)
+	checkAcked(t, other, acks)
+	if damage, err := other.JournalDamage(); err != nil || len(damage) == 0 {
+		t.Errorf("JournalDamage = %v, %v; want what was removed", damage, err)
+	}
+}
+
 // A sync that failed ends the segment: the next restates what the last
 // promise does not cover, and each snapshot is listed once.
 func TestFailedJournalSync(t *testing.T) {

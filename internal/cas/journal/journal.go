@@ -187,6 +187,9 @@ func (j *Journal) list() error {
 	if j.Gone > j.Seg && j.f != nil {
 		j.Broken = "followed by one that is missing"
 	}
+	if j.f != nil && !slices.Contains(segs, j.Seg) { // what is written to it is in no file
+		j.Broken = "missing"
+	}
 	return nil
 }
 
