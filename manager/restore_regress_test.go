@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -41,6 +42,59 @@ func (b *bench) breakDir(m *FileSnapshotManager, at int64) {
 			return nil, err
 		}
 		return vfstest.WithFaultDir(d, fault), nil
+	}
+}
+
+// A restore that deletes files is cut off, and so is the way back, once or twice: the next one
+// finds what that had prepared, and brings back all of them.
+func TestAbortCutOff(t *testing.T) {
+	testseed.Sequential(t)
+	cuts := 0
+	for at := int64(0); at < 300; at += 11 * stride(1) {
+		for again := int64(0); again < 150; again += 7 * stride(1) {
+			b := &bench{T: t, dir: t.TempDir(), stores: t.TempDir()}
+			open := func() *FileSnapshotManager {
+				m, err := Open(t.Context(), b.dir, &Options{StoreRoot: b.stores, Session: "s"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return m
+			}
+			m := open()
+			b.write("d/keep", "1")
+			b.initialize(m)
+			b.turn(m, func() {
+				for i := range 20 {
+					b.write(fmt.Sprintf("d/f%d", i), fmt.Sprint(i))
+				}
+			})
+			want := readWorld(t, b.dir)
+			m.Close()
+			if !b.crash(at) {
+				break
+			}
+			for range 2 {
+				m = open()
+				b.breakDir(m, again)
+				_, err := m.FinishRestore(t.Context(), true)
+				m.Close()
+				if err == nil {
+					break
+				}
+				cuts++
+			}
+			m = open()
+			if _, err := m.FinishRestore(t.Context(), true); err != nil && !errors.Is(err, ErrNothing) {
+				t.Fatal(err)
+			}
+			m.Close()
+			if d := cmp.Diff(want, readWorld(t, b.dir), cmp.AllowUnexported(node{})); d != "" {
+				t.Fatalf("cut off at %d, and the way back at %d (-want +got):\n%s", at, again, d)
+			}
+		}
+	}
+	if cuts == 0 {
+		t.Error("no way back was cut off")
 	}
 }
 

@@ -68,8 +68,8 @@ type sweeper struct {
 	put    bool // something was put beside the path: a directory that is none now is not done
 }
 
-// path puts in order what lies aside of a path that was old and is to become
-// new.
+// path puts in order what lies aside of a path that was old and is to become new. New content may
+// lie there of one that is to be deleted, too: of a way back that was cut off.
 func (s *sweeper) path(path string, old, new *tree.Entry) error {
 	if err := s.inMaking(path, old, new); err != nil {
 		return err
@@ -88,10 +88,8 @@ func (s *sweeper) path(path string, old, new *tree.Entry) error {
 		case err != nil:
 			return err
 		default:
-			if new != nil {
-				if err := dir.Remove(newName(s.id, path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-					return err
-				}
+			if err := dir.Remove(newName(s.id, path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
 			}
 			if at == up {
 				if err := s.aside(dir, dir, path, old, new); err != nil {
@@ -99,7 +97,7 @@ func (s *sweeper) path(path string, old, new *tree.Entry) error {
 				}
 			}
 		}
-		if at == "" || new == nil {
+		if at == "" {
 			return unseen
 		}
 	}
@@ -110,10 +108,8 @@ func (s *sweeper) inMaking(path string, old, new *tree.Entry) error {
 	if s.making == nil {
 		return nil
 	}
-	if new != nil {
-		if err := s.making.Remove(newName(s.id, path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
+	if err := s.making.Remove(newName(s.id, path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
 	var st vfs.Stat
 	err := s.making.Lstat(oldName(s.id, path), &st)
