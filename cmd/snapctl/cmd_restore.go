@@ -75,12 +75,15 @@ func (a *app) restoreCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case f.finish && f.abort:
-				return usageError(cmd, "restore: --continue and --abort")
+				return usageError(cmd, "restore: --continue and --abort exclude each other")
 			case f.despite && !f.abort:
 				return usageError(cmd, "restore: --despite-damage goes with --abort only")
 			case f.finish || f.abort:
 				if len(args) > 0 {
 					return usageError(cmd, "restore: --continue and --abort take no REV")
+				}
+				if f.dryRun {
+					return usageError(cmd, "restore: --continue and --abort have no preview: see 'snapctl status'")
 				}
 				return a.finishRestore(cmd.Context(), &f)
 			case len(args) == 0:
