@@ -237,13 +237,7 @@ func TestTimelineWithinTurn(t *testing.T) {
 	for _, turn := range [][]string{{"a", "b"}, {"c"}} {
 		b.start(m)
 		for _, file := range turn {
-			if _, err := m.OnToolStart(t.Context(), "write"); err != nil {
-				t.Fatal(err)
-			}
-			b.write(file, "agent")
-			if _, err := m.OnToolEnd(t.Context(), "write"); err != nil {
-				t.Fatal(err)
-			}
+			b.tool(m, "write", func() { b.write(file, "agent") })
 		}
 		b.end(m)
 	}
@@ -299,13 +293,7 @@ func TestRestoreRestOfTurn(t *testing.T) {
 	b.initialize(m)
 	b.start(m)
 	for _, file := range []string{"a", "b"} {
-		if _, err := m.OnToolStart(t.Context(), "write"); err != nil {
-			t.Fatal(err)
-		}
-		b.write(file, "agent")
-		if _, err := m.OnToolEnd(t.Context(), "write"); err != nil {
-			t.Fatal(err)
-		}
+		b.tool(m, "write", func() { b.write(file, "agent") })
 	}
 	b.end(m)
 	b.restore(m, &RestoreOptions{Target: "look:2"})

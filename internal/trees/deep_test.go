@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/boocode/filestore/internal/cas"
-	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
@@ -16,18 +15,10 @@ import (
 // chain returns a tree that is a chain of directories that somebody has made up: no capture makes so long a one.
 func chain(t *testing.T, name string, levels int) (s *cas.Store, root store.ID) {
 	t.Helper()
-	s, err := cas.OpenFS(t.Context(), vfstest.NewMem(), &cas.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
-	w, err := s.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { w.Close() })
+	s, w := emptyStore(t)
 	root = Empty
 	for range levels {
+		var err error
 		if root, err = Put(w, []tree.Entry{{Name: name, Mode: tree.ModeDir | 0o755, ID: root}}); err != nil {
 			t.Fatal(err)
 		}

@@ -91,9 +91,8 @@ func TestExportLost(t *testing.T) {
 	}
 }
 
-// storeOf returns a store and a tree in it, of files with contents. A target behind
-// "-> " makes a link; a path that ends with a slash is an empty directory.
-func storeOf(t *testing.T, files map[string]string) (*cas.Store, store.ID) {
+// emptyStore returns a store in memory, and a writer to it.
+func emptyStore(t *testing.T) (*cas.Store, *cas.Writer) {
 	t.Helper()
 	s, err := cas.OpenFS(t.Context(), vfstest.NewMem(), &cas.Options{})
 	if err != nil {
@@ -105,6 +104,15 @@ func storeOf(t *testing.T, files map[string]string) (*cas.Store, store.ID) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { w.Close() })
+	return s, w
+}
+
+// storeOf returns a store and a tree in it, of files with contents. A target behind
+// "-> " makes a link; a path that ends with a slash is an empty directory.
+func storeOf(t *testing.T, files map[string]string) (*cas.Store, store.ID) {
+	t.Helper()
+	s, w := emptyStore(t)
+	var err error
 	var edits []Edit
 	for path, content := range files {
 		path, isDir := strings.CutSuffix(path, "/")
