@@ -152,6 +152,7 @@ func (s *Store) readSegments(r *Report, m *journalMend) (*continuity, error) {
 			return nil, err
 		}
 	}
+	c.top = max(c.top, s.j.Seq) // somebody may have cut what this process has read
 	if m != nil {
 		for seq := range m.again {
 			c.have[seq] = last + 1

@@ -475,6 +475,90 @@ func TestRemovedUnderWriter(t *testing.T) {
 	}
 }
 
+// Who has a store open whose newest segment somebody cuts, or replaces by another file, reads what is
+// there, says what is lost, and goes on in a new segment. A copy of the segment is as good as that.
+func TestReplacedUnderWriter(t *testing.T) {
+	const name = "journal/00000001.log"
+	put := func(t *testing.T, disk *vfstest.Mem, name string, b []byte) {
+		t.Helper()
+		if err := layout.WriteFile(disk, name, b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func(t *testing.T, disk *vfstest.Mem) []byte {
+		t.Helper()
+		b, err := vfs.ReadFile(disk, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	for what, replace := range map[string]func(t *testing.T, disk *vfstest.Mem, backup []byte) (kept int){
+		"by a copy": func(t *testing.T, disk *vfstest.Mem, _ []byte) int {
+			put(t, disk, name, read(t, disk))
+			return 2
+		},
+		"by a backup": func(t *testing.T, disk *vfstest.Mem, backup []byte) int {
+			put(t, disk, name, backup)
+			return 1
+		},
+		"by a backup that another has gone on with": func(t *testing.T, disk *vfstest.Mem, backup []byte) int {
+			put(t, disk, name, backup)
+			other := openDamaged(t, disk)
+			other.Skip(2)
+			commit(t, other, "other", []byte("by another"))
+			return 1
+		},
+		"by garbage": func(t *testing.T, disk *vfstest.Mem, _ []byte) int {
+			put(t, disk, name, bytes.Repeat([]byte("garbage "), 1000))
+			return 0
+		},
+		"by nothing": func(t *testing.T, disk *vfstest.Mem, _ []byte) int {
+			put(t, disk, name, nil)
+			return 0
+		},
+		"by less of itself": func(t *testing.T, disk *vfstest.Mem, backup []byte) int {
+			edit(t, disk, name, func(b []byte) []byte { return b[:len(backup)] })
+			return 1
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			disk := vfstest.NewMem()
+			s := openDamaged(t, disk)
+			acks := []acked{commit(t, s, "a", small)}
+			backup := read(t, disk)
+			acks = append(acks, commit(t, s, "b", large))
+			acks = acks[:replace(t, disk, backup)]
+
+			shows := func(s *Store, when string) {
+				t.Helper()
+				damage, err := s.JournalDamage()
+				lost := len(acks) < 2
+				if err != nil || (len(damage) > 0) != lost {
+					t.Errorf("%s: JournalDamage of %d records = %v, %v", when, len(acks), damage, err)
+				}
+				// A gap within a segment nobody sees who does not read it.
+				if s.JournalIsSuspect() != lost && !(when == "another" && strings.Contains(what, "gone on")) {
+					t.Errorf("%s: JournalIsSuspect = %v", when, !lost)
+				}
+			}
+			checkAcked(t, s, acks)
+			if snap, err := s.Newest(t.Context(), "", "b"); (err == nil) != (len(acks) == 2) {
+				t.Errorf("Newest = %v, %v", snap, err)
+			}
+			shows(s, "before the next record")
+			acks2 := append(slices.Clone(acks), commit(t, s, "c", []byte("c")), commit(t, s, "a2", []byte("a2")))
+			if seq := acks2[len(acks)].seq; seq <= 2 {
+				t.Errorf("number %d is given twice", seq)
+			}
+			for name, s := range map[string]*Store{"the writer": s, "another": openDamaged(t, disk)} {
+				checkAcked(t, s, acks2)
+				shows(s, name)
+			}
+		})
+	}
+}
+
 // A sync that failed ends the segment: the next restates what the last
 // promise does not cover, and each snapshot is listed once.
 func TestFailedJournalSync(t *testing.T) {

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -43,6 +44,7 @@ type Journal struct {
 	listed uint64   // what it was when closedSegs was made
 	Gone   uint64   // number of the last segment that is known to have been there; more than seg: it is missing
 	f      vfs.File // that segment
+	at     vfs.Stat // of f, as of the last scan
 	end    int64    // where its last whole frame ends
 	synced int64    // up to where this process knows it durable
 	unsure int64    // up to where all behind synced is its own
@@ -158,7 +160,7 @@ func (j *Journal) Refresh() error {
 		}
 		j.noteRecent(s)
 	}
-	j.end = frames.End
+	j.at, j.end = frames.at, frames.End
 	j.Seq = max(j.Seq, frames.hurt) // whoever has recorded it was told its number
 	if len(frames.Damage) > 0 {
 		// The segment is closed and kept as it is; what it still says
@@ -179,9 +181,12 @@ func (j *Journal) list() error {
 	j.ClosedSegs = segs[:max(len(segs)-1, 0)]
 	j.bare = slices.DeleteFunc(slices.Clone(j.ClosedSegs), func(seg uint64) bool { return sums[seg] })
 	if len(segs) > 0 && segs[len(segs)-1] != j.Seg {
-		if err := j.openSegment(segs[len(segs)-1]); err != nil {
-			return err
-		}
+		err = j.openSegment(segs[len(segs)-1])
+	} else if len(segs) > 0 {
+		err = j.reopen()
+	}
+	if err != nil {
+		return err
 	}
 	j.listed = j.Seg
 	if j.Gone > j.Seg && j.f != nil {
@@ -199,7 +204,8 @@ func (j *Journal) upToDate() (bool, error) {
 	if j.f == nil || j.listed != j.Seg || j.Gone > j.Seg {
 		return false, nil
 	}
-	if _, err := j.Fsys.Stat(layout.SegmentName(j.Seg)); errors.Is(err, fs.ErrNotExist) {
+	st, err := j.Fsys.Stat(layout.SegmentName(j.Seg))
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !j.isOpen(&st) {
 		return false, nil
 	} else if err != nil {
 		return false, err
@@ -208,6 +214,70 @@ func (j *Journal) upToDate() (bool, error) {
 		return false, err
 	}
 	return true, nil
+}
+
+// isOpen reports whether a file may be the newest segment as it was read: it is the one that is open,
+// and has not been cut.
+func (j *Journal) isOpen(st *vfs.Stat) bool {
+	return st.Ino == j.at.Ino && st.Dev == j.at.Dev && st.Size >= j.end
+}
+
+// reopen turns to the file that has the name of the newest segment now. If that does not begin with all
+// that was read, somebody has put it in the other's place, or has cut it: it is read anew, and what is
+// written comes into the next segment, so that it shows what is lost. Nothing is written to a file
+// without a name.
+func (j *Journal) reopen() error {
+	name := layout.SegmentName(j.Seg)
+	st, err := j.Fsys.Stat(name)
+	if err != nil || j.isOpen(&st) {
+		return err
+	}
+	f, err := j.openFile(name)
+	if err != nil {
+		return err
+	}
+	same, err := sameBytes(j.f, f, j.end)
+	if err != nil {
+		f.Close()
+		return err
+	}
+	if same { // a copy; or a file system whose files have another number each time
+		j.f.Close()
+		j.f, j.synced, j.unsure = f, 0, 0
+		return nil
+	}
+	f.Close()
+	if err := j.openSegment(j.Seg); err != nil {
+		return err
+	}
+	j.Broken = "replaced"
+	j.Damage = append(j.Damage, &object.CorruptError{Path: name, Off: layout.HeaderSize,
+		Err: errors.New("it was cut, or replaced by another, while it was open")})
+	clear(j.Older) // they may have been replaced along with it
+	j.inMemory, j.again, j.againTo = nil, nil, 0
+	return nil
+}
+
+// sameBytes reports whether two files begin with the same n bytes.
+func sameBytes(a, b vfs.File, n int64) (bool, error) {
+	x, y := make([]byte, n), make([]byte, n)
+	if _, err := a.ReadAt(x, 0); err != nil && err != io.EOF {
+		return false, err
+	}
+	got, err := b.ReadAt(y, 0)
+	if err != nil && err != io.EOF {
+		return false, err
+	}
+	return int64(got) == n && bytes.Equal(x, y), nil
+}
+
+// openFile opens a segment to be written to, if that may be.
+func (j *Journal) openFile(name string) (vfs.File, error) {
+	f, err := j.Fsys.OpenFile(name, os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+		f, err = j.Fsys.OpenFile(name, os.O_RDONLY, 0)
+	}
+	return f, err
 }
 
 // readEarlier takes in all that segments say that others have followed.
@@ -230,10 +300,7 @@ func (j *Journal) readEarlier(segs []uint64) error {
 // from before, so earlier ones need not be read.
 func (j *Journal) openSegment(seg uint64) error {
 	name := layout.SegmentName(seg)
-	f, err := j.Fsys.OpenFile(name, os.O_RDWR, 0)
-	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
-		f, err = j.Fsys.OpenFile(name, os.O_RDONLY, 0)
-	}
+	f, err := j.openFile(name)
 	if err != nil {
 		return err
 	}
@@ -272,7 +339,8 @@ type Frames struct {
 	List   []PlacedFrame
 	End    int64 // end of the last whole frame
 	Damage []*object.CorruptError
-	hurt   uint64 // number of a damaged frame that had the end to itself; 0: none
+	at     vfs.Stat // of the file
+	hurt   uint64   // number of a damaged frame that had the end to itself; 0: none
 }
 
 // Scan reads the frames of a segment from an offset on. Bytes that are no
@@ -285,7 +353,7 @@ func (j *Journal) Scan(f vfs.File, name string, from int64) (Frames, error) {
 	if err != nil {
 		return Frames{}, err
 	}
-	out := Frames{End: from}
+	out := Frames{End: from, at: st}
 	if st.Size <= layout.HeaderSize {
 		out.Damage = []*object.CorruptError{{Path: name, Off: st.Size, Err: io.ErrUnexpectedEOF}}
 		return out, nil
