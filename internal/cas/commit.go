@@ -89,7 +89,14 @@ func (s *Store) commitBatch(ctx context.Context, batch []*commitRequest) error {
 	batch = s.intact(batch)
 	// 2. Their record. The lock is held until it is durable, so that no
 	// later record can be there without it.
-	if err := s.withJournal(ctx, func() error { return s.appendRecords(batch, packs) }); err != nil {
+	err = s.withJournal(ctx, func() error { return s.appendRecords(batch, packs) })
+	if errors.Is(err, errTaken) {
+		s.wmu.Lock()
+		s.fail(err)
+		err = s.failed
+		s.wmu.Unlock()
+	}
+	if err != nil {
 		return err
 	}
 	// 3. Only now may the pack be closed for good, and the caller hear of it.
@@ -193,16 +200,34 @@ func (s *Store) appendRecords(batch []*commitRequest, packs []journal.PackLen) e
 	return err
 }
 
-// stillThere leaves out packs that others have taken away meanwhile, which is not to be said again. They
-// say so before, under the lock that we have.
+// errTaken: a pack was removed, or replaced by another file, by somebody who did not say so before.
+var errTaken = errors.New("was removed, cut or replaced while it was open")
+
+// stillThere leaves out packs of others that have been taken away meanwhile, which is not to be said again. Who
+// takes one says so before, under the lock that we have; of ours nobody takes any.
 func (s *Store) stillThere(packs []journal.PackLen) (there []journal.PackLen, err error) {
 	for _, p := range packs {
-		_, err := s.fsys.Stat(layout.PackName(p.Pack))
-		if err == nil && !slices.Contains(s.j.Removed, p.Pack) {
-			there = append(there, p)
-		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.mu.RLock()
+		open, end := s.packs[p.Pack], int64(0) // what another's lacks was not found there, either
+		s.mu.RUnlock()
+		i := slices.IndexFunc(s.offered, func(w *pack.Writer) bool { return w.ID == p.Pack })
+		if i >= 0 {
+			open, end = s.offered[i].Pack, p.End
+		}
+		if open == nil || slices.Contains(s.j.Removed, p.Pack) {
+			continue
+		}
+		is, err := open.IsAt(s.fsys, end)
+		if i < 0 && errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
+		if !is {
+			return nil, fmt.Errorf("%s %w", open.Name(), errTaken)
+		}
+		there = append(there, p)
 	}
 	return there, nil
 }

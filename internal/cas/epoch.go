@@ -3,6 +3,7 @@ package cas
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -84,8 +85,8 @@ func (s *Store) see() error {
 }
 
 // heed takes over what the journal says, as far as it was read, of packs that are
-// being taken away, and forgets what was in those that are gone. They may be open
-// here, but nobody else will find them.
+// being taken away, and forgets what was in those that are gone, or in whose place somebody
+// has put another file. They may be open here, but nobody else will find them.
 func (s *Store) heed() error {
 	s.mu.RLock()
 	known := slices.Collect(maps.Keys(s.packs))
@@ -99,7 +100,12 @@ func (s *Store) heed() error {
 	if err != nil {
 		return err
 	}
-	gone := slices.DeleteFunc(known, func(id [16]byte) bool { return slices.Contains(there, id) })
+	gone := slices.DeleteFunc(slices.Clone(known), func(id [16]byte) bool { return slices.Contains(there, id) })
+	known = slices.DeleteFunc(known, func(id [16]byte) bool { return slices.Contains(gone, id) })
+	replaced, err := s.replaced(known)
+	if err != nil {
+		return err
+	}
 	s.mu.Lock()
 	if seq >= s.seen { // else another has looked since
 		s.seen = seq
@@ -115,6 +121,49 @@ func (s *Store) heed() error {
 		s.absent = now
 	}
 	s.mu.Unlock()
+	return s.forgetPacks(append(gone, replaced...))
+}
+
+// settled is how old a change of a directory must be before its time tells it from the next.
+const settled = 2 * time.Second
+
+// replaced returns those of some packs whose names are another file's than the one that is open. It
+// looks at each where a name in packs/ has changed hands since it looked last.
+func (s *Store) replaced(known [][16]byte) (list [][16]byte, err error) {
+	if len(known) == 0 {
+		return nil, nil
+	}
+	now := time.Now().UnixNano()
+	dir, err := s.fsys.Stat("packs")
+	if err != nil {
+		return nil, err
+	}
+	s.mu.RLock()
+	same := dir == s.looked
+	open := maps.Clone(s.packs)
+	s.mu.RUnlock()
+	if same {
+		return nil, nil
+	}
+	for _, id := range known {
+		if p := open[id]; p == nil {
+			continue // forgotten meanwhile
+		} else if is, err := p.IsAt(s.fsys, 0); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		} else if !is {
+			list = append(list, id)
+		}
+	}
+	if now-dir.Mtime > int64(settled) {
+		s.mu.Lock()
+		s.looked = dir
+		s.mu.Unlock()
+	}
+	return list, nil
+}
+
+// forgetPacks forgets what was in packs whose files nobody else will find.
+func (s *Store) forgetPacks(gone [][16]byte) error {
 	if len(gone) == 0 {
 		return nil
 	}
@@ -127,7 +176,7 @@ func (s *Store) heed() error {
 	defer s.wmu.Unlock()
 	for _, w := range s.open() {
 		if slices.Contains(gone, w.ID) {
-			s.fail(errors.New(w.Name() + " was taken away"))
+			s.fail(fmt.Errorf("%s %w", w.Name(), errTaken))
 			break
 		}
 	}
@@ -138,6 +187,9 @@ func (s *Store) heed() error {
 	for _, id := range gone {
 		delete(s.packs, id)
 	}
+	damaged := maps.Clone(s.damaged) // who reads it has no lock
+	maps.DeleteFunc(damaged, func(at place, _ bool) bool { return slices.Contains(gone, at.pack) })
+	s.damaged = damaged
 	s.groups.forget(func(p *pack.Pack) bool { return slices.Contains(gone, p.ID) })
 	s.indexes = slices.DeleteFunc(slices.Clone(s.indexes), func(x *pack.Index) bool {
 		return slices.Contains(gone, x.Pack.ID)

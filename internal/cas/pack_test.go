@@ -707,3 +707,87 @@ func TestMissingChunk(t *testing.T) {
 		t.Errorf("Get of a blob without its chunk: %v", err)
 	}
 }
+
+// Who has a store open of which somebody removes, cuts or replaces a pack believes nothing that was in
+// it: what is put again is stored again, and what is recorded is there for others. If that comes between
+// a put and its commit, the commit fails, and the next try does not.
+func TestPackTakenUnderWriter(t *testing.T) {
+	rewrite := func(change func(b []byte) []byte) func(t *testing.T, disk *vfstest.Mem, name string) {
+		return func(t *testing.T, disk *vfstest.Mem, name string) {
+			if err := layout.WriteFile(disk, name, change(readAll(t, disk, name))); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	older := func(b []byte) []byte { return b[:len(b)*2/3] }
+	takes := map[string]func(t *testing.T, disk *vfstest.Mem, name string){
+		"removed": func(t *testing.T, disk *vfstest.Mem, name string) {
+			if err := disk.Remove(name); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"an older one":  rewrite(older),
+		"a copy":        rewrite(func(b []byte) []byte { return b }),
+		"another store": rewrite(func(b []byte) []byte { return append(make([]byte, layout.HeaderSize), b...) }),
+		"nothing":       rewrite(func([]byte) []byte { return nil }),
+		"cut":           func(t *testing.T, disk *vfstest.Mem, name string) { edit(t, disk, name, older) },
+	}
+	texts := [][]byte{small, large, []byte("and another"), bytes.Repeat([]byte("a long text "), 1000)}
+	for what, take := range takes {
+		for _, sealed := range []bool{false, true} {
+			if what == "cut" && sealed { // nobody writes to it; who reads it finds out
+				continue
+			}
+			t.Run(fmt.Sprintf("%s, sealed %v", what, sealed), func(t *testing.T) {
+				if sealed {
+					setLimits(t, never, 1, never)
+				}
+				disk := vfstest.NewMem()
+				s := openDamaged(t, disk)
+				commit(t, s, "a", texts...)
+				s.waitSealed()
+				name := names(t, disk, "packs", ".pack")[0]
+				if indexed := len(names(t, disk, "packs", ".idx")) > 0; indexed != sealed {
+					t.Fatalf("sealed %v", indexed)
+				}
+
+				take(t, disk, name)
+				if what == "cut" { // which shows when more is to be written to it
+					if _, err := tryCommit(t.Context(), s, "a", texts...); !errors.Is(err, ErrLost) {
+						t.Errorf("commit: %v, want ErrLost", err)
+					}
+				}
+				acks := []acked{commit(t, s, "b", texts...)}
+				checkAcked(t, openDamaged(t, disk), acks)
+				checkAcked(t, s, acks)
+
+				at, _, err := s.find(acks[0].ids[0])
+				if err != nil {
+					t.Fatal(err)
+				}
+				name = at.Pack.Name()
+				w, err := s.Begin(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, b := range texts {
+					if _, err := put(w, b); err != nil {
+						t.Fatal(err)
+					}
+				}
+				take(t, disk, name)
+				id, err := put(w, []byte("more"))
+				if err == nil {
+					err = w.Commit(t.Context(), &store.Snapshot{Tree: id, Session: "c"}, 0)
+				}
+				_ = w.Close() // that it is lost was said
+				acks = []acked{commit(t, s, "d", texts...)}
+				if err == nil && !sealed { // what was sealed is lost to all who named it before
+					acks = append(acks, acked{"c", acks[0].seq - 1, append([]store.ID{id}, acks[0].ids...)})
+				}
+				checkAcked(t, openDamaged(t, disk), acks)
+				checkAcked(t, s, acks)
+			})
+		}
+	}
+}

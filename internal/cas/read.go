@@ -208,12 +208,12 @@ func (s *Store) loadPack(id [16]byte, durable int64) error {
 		known = layout.HeaderSize
 		s.scanned[id] = known
 	}
-	x, err := pack.OpenIndex(s.fsys, s.id, p)
+	end, err := s.loadIndex(p)
 	if err == nil {
-		s.indexes = append(slices.Clip(s.indexes), x)
 		delete(s.scanned, id)
 		return nil
 	}
+	durable = max(durable, end)
 	bodyEnd, sealed, sealErr := p.SealedAt()
 	if sealErr != nil {
 		return sealErr
@@ -239,6 +239,25 @@ func (s *Store) loadPack(id [16]byte, durable int64) error {
 		s.scanned[id] = max(known, durable)
 	}
 	return err
+}
+
+// loadIndex takes in a pack by its index. If the pack is shorter than that says, which is an error, it
+// returns how long it should be. Store.mu is held.
+func (s *Store) loadIndex(p *pack.Pack) (bodyEnd int64, err error) {
+	x, err := pack.OpenIndex(s.fsys, s.id, p)
+	if err != nil {
+		return 0, err
+	}
+	whole, err := p.Reaches(x.BodyEnd)
+	if err == nil && !whole {
+		err = pack.ErrIndex
+	}
+	if err != nil {
+		x.F.Close()
+		return x.BodyEnd, err
+	}
+	s.indexes = append(slices.Clip(s.indexes), x)
+	return 0, nil
 }
 
 // learn takes up where an object is, unless a place is known that lasts longer. Of the

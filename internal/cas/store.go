@@ -71,6 +71,7 @@ type Store struct {
 	objects map[store.ID]pack.Location // of unsealed packs, and what this process wrote last
 	absent  map[[16]byte]bool          // packs that a prune takes away, or has; replaced, not changed
 	damaged map[place]bool             // records that were found damaged; replaced as a whole
+	looked  vfs.Stat                   // of packs/, when all that are open were last seen to be where their names are
 	seen    uint64                     // number of the journal's record up to which absent goes
 	indexes []*pack.Index              // of sealed packs
 	pending map[store.ID]chan struct{} // being compressed or appended right now; closed when done
@@ -83,7 +84,7 @@ type Store struct {
 	writers    int        // that are open
 	active     *pack.Writer
 	ended      []*pack.Writer    // those before it: full, and sealed when a record vouches for them
-	offered    []*pack.Writer    // that the commit under way is about to vouch for
+	offered    []*pack.Writer    // that the commit under way is about to vouch for: it alone changes this
 	unwanted   error             // why what is on no record is to go with the last writer; nil: it is not
 	repairing  map[[16]byte]bool // packs that a repair is about to take away: nothing is appended to them
 	generation int               // counts failed writes

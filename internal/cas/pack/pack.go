@@ -32,6 +32,7 @@ const appendBuffer = 1 << 20
 type Pack struct {
 	ID [16]byte
 	F  vfs.File
+	at vfs.Stat // of F, when it was opened
 }
 
 // Open opens a pack and checks that its header belongs to the store.
@@ -42,11 +43,31 @@ func Open(fsys vfs.FS, of, id [16]byte, flag int) (*Pack, error) {
 		return nil, err
 	}
 	p := &Pack{ID: id, F: f}
-	if _, err := p.CheckHeader(of); err != nil {
+	if p.at, err = f.Stat(); err == nil {
+		_, err = p.CheckHeader(of)
+	}
+	if err != nil {
 		f.Close()
 		return nil, err
 	}
 	return p, nil
+}
+
+// IsAt reports whether the pack's name is that of the file that is open, which is no shorter than it
+// should be: it is not where somebody has put another file in its place. The error matches
+// fs.ErrNotExist where there is none.
+func (p *Pack) IsAt(fsys vfs.FS, end int64) (bool, error) {
+	st, err := fsys.Stat(p.Name())
+	return err == nil && st.Ino == p.at.Ino && st.Dev == p.at.Dev && st.Size >= end, err
+}
+
+// Reaches reports whether the pack is as long as it should be.
+func (p *Pack) Reaches(end int64) (bool, error) {
+	if p.at.Size >= end {
+		return true, nil
+	}
+	st, err := p.F.Stat() // it may have grown since
+	return st.Size >= end, err
 }
 
 // CheckHeader checks that the header of a pack is whole and its own. foreign
@@ -308,6 +329,11 @@ func (w *Writer) Flush() error {
 	if len(w.Buf) == 0 {
 		return nil
 	}
+	if st, err := w.F.Stat(); err != nil {
+		return err
+	} else if st.Size < w.Written {
+		return fmt.Errorf("%d bytes of %s were cut off while it was open", w.Written-st.Size, w.File)
+	}
 	if _, err := w.F.WriteAt(w.Buf, w.Written); err != nil {
 		return err
 	}
@@ -378,12 +404,17 @@ func Create(fsys vfs.FS, of [16]byte) (*Writer, error) {
 		if err != nil {
 			return nil, err
 		}
-		ours, err := f.TryLock(vfs.Exclusive)
+		at, err := f.Stat()
+		ours := false
+		if err == nil {
+			ours, err = f.TryLock(vfs.Exclusive)
+		}
 		if ours && err == nil {
 			ours, err = layout.SameFile(fsys, name, f)
 		}
 		if ours && err == nil {
-			return &Writer{Pack: &Pack{ID: id, F: f}, File: name, Buf: header, Committed: layout.HeaderSize}, nil
+			p := &Pack{ID: id, F: f, at: at}
+			return &Writer{Pack: p, File: name, Buf: header, Committed: layout.HeaderSize}, nil
 		}
 		f.Close()
 		if err != nil {
@@ -417,7 +448,9 @@ func tryAdopt(fsys vfs.FS, of [16]byte, p *Pack, durable func() (int64, error)) 
 	if ok, err := p.F.TryLock(vfs.Exclusive); !ok || err != nil {
 		return nil, err
 	}
-	if same, err := layout.SameFile(fsys, p.Name(), p.F); !same || err != nil {
+	if same, err := p.IsAt(fsys, 0); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if !same || err != nil {
 		return nil, err
 	}
 	if _, sealed, err := p.SealedAt(); sealed || err != nil {
