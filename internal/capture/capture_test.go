@@ -632,52 +632,88 @@ func TestCancel(t *testing.T) {
 }
 
 // TestLostRecord: a snapshot whose record is lost is not counted on by the
-// cache that was written after it.
+// cache that was written after it, also if somebody else takes the pack up before,
+// and so seals it where the journal says that it ends.
 func TestLostRecord(t *testing.T) {
 	for _, lose := range []string{"last record", "journal"} {
-		root := t.TempDir()
-		faultTree(t, root)
-		disk := vfstest.NewMem()
-		s := reopenStore(t, disk)
-		settle()
-		snapshot(t, s, openWorkspace(t, s, root), nil)
-		write(t, filepath.Join(root, "a/one"), "edited")
-		settle()
-		snapshot(t, s, openWorkspace(t, s, root), nil)
-		closeStore(t, s)
-		name := "journal/00000001.log"
-		if lose == "journal" {
-			if err := disk.Remove(name); err != nil {
-				t.Fatal(err)
-			}
+		for others := range 3 { // snapshots of another directory; the second loss is that of what they have recorded
+			t.Run(fmt.Sprintf("%s, %d others", lose, others), func(t *testing.T) { testLostRecord(t, lose == "journal", others) })
+		}
+	}
+}
+
+func testLostRecord(t *testing.T, all bool, others int) {
+	root, other := t.TempDir(), t.TempDir()
+	faultTree(t, root)
+	disk := vfstest.NewMem()
+	s := reopenStore(t, disk)
+	settle()
+	snapshot(t, s, openWorkspace(t, s, root), nil)
+	write(t, filepath.Join(root, "a/one"), "edited")
+	settle()
+	snapshot(t, s, openWorkspace(t, s, root), nil)
+	lose := func() {
+		t.Helper()
+		closeDamaged(t, s)
+		names, err := disk.ReadDir("journal")
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasSuffix(name, ".log") })
+		name := "journal/" + slices.Max(names)
+		if all {
+			err = disk.Remove(name)
 		} else {
-			f, err := disk.OpenFile(name, os.O_RDWR, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			st, err := f.Stat()
-			if err == nil {
-				err = f.Truncate(st.Size - 1)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			f.Close()
+			err = cutLast(disk, name)
+		}
+		if err != nil {
+			t.Fatal(err)
 		}
 		s = reopenStore(t, disk)
-		write(t, filepath.Join(root, "more"), "more")
-		r := snapshot(t, s, openWorkspace(t, s, root), nil)
-		if got := exported(t, s, r.Tree); !equalMaps(got, listing(t, root, []string{"x.tmp"})) {
-			t.Errorf("%s lost: comes back as %q", lose, got)
-		}
-		if lose == "journal" { // which stays damage
-			if err := s.Close(); err != nil {
-				t.Error(err)
-			}
-			continue
-		}
-		closeStore(t, s)
 	}
+	lose()
+	for i := range others {
+		write(t, filepath.Join(other, "f"), fmt.Sprint("other ", i))
+		snapshot(t, s, openWorkspace(t, s, other), nil)
+		if i > 0 {
+			lose()
+		}
+		r := snapshot(t, s, openWorkspace(t, s, root), nil) // of a directory in which nothing has changed
+		if got := exported(t, s, r.Tree); !equalMaps(got, listing(t, root, []string{"x.tmp"})) {
+			t.Errorf("unchanged, it comes back as %q", got)
+		}
+		closeDamaged(t, s)
+		s = reopenStore(t, disk)
+	}
+	write(t, filepath.Join(root, "more"), "more")
+	r := snapshot(t, s, openWorkspace(t, s, root), nil)
+	if got := exported(t, s, r.Tree); !equalMaps(got, listing(t, root, []string{"x.tmp"})) {
+		t.Errorf("comes back as %q", got)
+	}
+	closeDamaged(t, s)
+}
+
+// closeDamaged closes a store whose journal has lost something, all of whose snapshots are complete.
+func closeDamaged(t *testing.T, s *cas.Store) {
+	t.Helper()
+	checkSnapshots(t, s)
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// cutLast cuts the last record of a file off.
+func cutLast(disk *vfstest.Mem, name string) error {
+	f, err := disk.OpenFile(name, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	return f.Truncate(st.Size - 1)
 }
 
 // TestTakenPackOfMany: when one pack of several is gone, every page is looked

@@ -56,6 +56,13 @@ func checkStore(t testing.TB, s *cas.Store) {
 	for _, d := range r.Damage {
 		t.Errorf("check: %v", d)
 	}
+	checkSnapshots(t, s)
+}
+
+// checkSnapshots requires that all snapshots of a store are complete.
+func checkSnapshots(t testing.TB, s *cas.Store) {
+	t.Helper()
+	ctx := context.Background()
 	c := audit.NewChecker(s)
 	for snap, err := range s.Snapshots(ctx) {
 		if err != nil {

@@ -28,13 +28,14 @@ func (c *capture) saveCache(captureErr error) error {
 	}
 	s := c.ws.store
 	h := c.cache.batch
+	was := &c.cache.batch
 	var err error
 	w := c.sink.(*cas.Writer)
 	h.epoch = w.Epoch() // in which the ids were looked up
-	if h.packs, err = w.PackLengths(); err != nil {
+	if h.packs, err = w.PackLengths(was.packs); err != nil {
 		return err
 	}
-	if !c.lookup && !c.cache.batch.stillThere(h.packs) {
+	if !c.lookup && !was.stillThere(h.packs) {
 		return nil // the ids were taken on trust, which goes with the packs
 	}
 	h.boot = bootID()
@@ -60,8 +61,8 @@ func (c *capture) saveCache(captureErr error) error {
 	maps.DeleteFunc(c.changed, func(number uint32, b block) bool { // what is in the cache already
 		return string(b) == string(c.cache.block(number))
 	})
-	was := &c.cache.batch
-	if len(c.changed) == 0 && h.stamp == was.stamp && h.out == was.out && h.epoch == was.epoch && h.boot == was.boot {
+	if len(c.changed) == 0 && h.stamp == was.stamp && h.out == was.out && h.epoch == was.epoch &&
+		h.boot == was.boot && was.stillThere(h.packs) {
 		return nil
 	}
 	if err := c.cache.save(h, c.changed); !errors.Is(err, errCacheMoved) {
@@ -114,7 +115,7 @@ func (c *statCache) idsUsable(s *cas.Store, sink Sink) (bool, error) {
 	if err != nil || epoch != c.batch.epoch {
 		return false, err
 	}
-	now, err := lengths()
+	now, err := lengths(c.batch.packs)
 	return err == nil && c.batch.stillThere(now) && !s.Distrusts(now), err
 }
 

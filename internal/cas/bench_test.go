@@ -313,7 +313,7 @@ func BenchmarkHas(b *testing.B) {
 				return ok, nil
 			})
 			each(b, "lengths", 0, func(int) error {
-				_, err := s.PackLengths()
+				_, err := s.PackLengths(nil)
 				return err
 			})
 			each(b, "lengths/floor=getdents", 0, func(int) error {

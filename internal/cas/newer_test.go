@@ -119,7 +119,7 @@ func TestNewerProgram(t *testing.T) {
 					t.Errorf("read-only %v: %s: %v", readOnly, what, err)
 				}
 			}
-			if packs, err := s.PackLengths(); err != nil || s.Distrusts(packs) {
+			if packs, err := s.PackLengths(nil); err != nil || s.Distrusts(packs) {
 				t.Error("it takes what it does not know for damage")
 			}
 		}

@@ -379,19 +379,24 @@ func (s *Store) Epoch() (uint64, error) {
 // PackLengths returns, for each pack that exists, up to where its objects can
 // be counted on: the length that the journal has for it, [math.MaxInt64] if it
 // is sealed. Whoever remembers that an object exists should remember with it
-// the lengths at that time: if one is less by now, or missing, something was
-// taken away, or put back from a copy.
-func (s *Store) PackLengths() (map[[16]byte]int64, error) {
+// the lengths at that time, and give them as was: if one is less by now, or missing,
+// something was taken away, put back from a copy, or is on no record any more.
+//
+// A pack can be sealed before the end that it once had on record: whoever takes it up
+// behind a loss of the journal's newest records cannot count on more. Of one that was
+// not sealed at the time of was, it is therefore how far the index speaks for it that
+// is returned, if that is less.
+func (s *Store) PackLengths(was map[[16]byte]int64) (map[[16]byte]int64, error) {
 	s.jmu.Lock()
 	defer s.jmu.Unlock()
 	if err := s.j.Refresh(); err != nil {
 		return nil, err
 	}
-	return s.packLengths()
+	return s.packLengths(was)
 }
 
 // packLengths is PackLengths as far as the journal was read. Store.jmu is held.
-func (s *Store) packLengths() (map[[16]byte]int64, error) {
+func (s *Store) packLengths(was map[[16]byte]int64) (map[[16]byte]int64, error) {
 	// After the journal: what it no longer names has an index by now.
 	names, err := s.fsys.ReadDir("packs")
 	if err != nil {
@@ -405,8 +410,18 @@ func (s *Store) packLengths() (map[[16]byte]int64, error) {
 	}
 	for _, name := range names {
 		id, sealed := layout.ParsePackID(name, ".idx")
-		if _, ok := lengths[id]; sealed && ok {
-			lengths[id] = math.MaxInt64
+		if _, ok := lengths[id]; !sealed || !ok {
+			continue
+		}
+		lengths[id] = math.MaxInt64
+		if before, ok := was[id]; ok && before < math.MaxInt64 {
+			end, err := pack.IndexedEnd(s.fsys, s.id, id)
+			if err != nil {
+				return nil, err
+			}
+			if end < before {
+				lengths[id] = end
+			}
 		}
 	}
 	return lengths, nil
@@ -504,7 +519,8 @@ func (s *Store) Snapshots(ctx context.Context) iter.Seq2[*store.Snapshot, error]
 		err := s.j.Refresh()
 		// Segments are only ever added to: a copy of where we are is
 		// enough to read them without the lock.
-		j := &journal.Journal{Fsys: s.fsys, Store: s.id, Seg: s.j.Seg}
+		j := journal.New(s.fsys, s.id)
+		j.Seg = s.j.Seg
 		pruned := s.j.Pruned
 		s.jmu.Unlock()
 		if err != nil {

@@ -130,13 +130,13 @@ func (w *Writer) Newest(worktree, session string) (*store.Snapshot, error) {
 
 // PackLengths is [Store.PackLengths] as of when the writer last found an object, or
 // later.
-func (w *Writer) PackLengths() (map[[16]byte]int64, error) {
+func (w *Writer) PackLengths(was map[[16]byte]int64) (map[[16]byte]int64, error) {
 	if w.asked.Load() {
-		return w.s.PackLengths()
+		return w.s.PackLengths(was)
 	}
 	w.s.jmu.Lock()
 	defer w.s.jmu.Unlock()
-	return w.s.packLengths()
+	return w.s.packLengths(was)
 }
 
 // OnClose has fn called when the writer is closed, the last one first. durable

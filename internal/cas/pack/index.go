@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"sort"
@@ -121,6 +122,27 @@ func OpenIndex(fsys vfs.FS, store [16]byte, p *Pack) (*Index, error) {
 		return nil, fmt.Errorf("%s: %w", layout.IndexName(p.ID), err)
 	}
 	return x, nil
+}
+
+// IndexedEnd returns up to where the index of a pack speaks for it: 0 if the index cannot be used.
+func IndexedEnd(fsys vfs.FS, store, id [16]byte) (int64, error) {
+	f, err := fsys.OpenFile(layout.IndexName(id), os.O_RDONLY, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil // taken away since it was listed
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	var b [layout.HeaderSize]byte
+	if _, err := f.ReadAt(b[:], 0); err != nil && err != io.EOF {
+		return 0, err
+	}
+	h, err := layout.ParseHeader(b[:], layout.IndexMagic, store)
+	if err != nil || h.Name != id {
+		return 0, nil // whoever looks something up makes the index again
+	}
+	return int64(h.A), nil
 }
 
 func (x *Index) readHeader(store [16]byte) error {
