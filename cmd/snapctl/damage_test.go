@@ -27,7 +27,10 @@ import (
 	"github.com/boocode/filestore/store"
 )
 
-var damageRuns = flag.Int("damage.runs", 16, "stores that TestDamageRandom damages")
+var (
+	damageRuns  = flag.Int("damage.runs", 16, "stores that TestDamageRandom damages")
+	damageFirst = flag.Int("damage.first", 0, "the first of them: to see one again")
+)
 
 // damageTurns is how many snapshots a sample takes.
 const damageTurns = 8
@@ -414,12 +417,36 @@ func (d *damaged) told(when string) (lost map[string]bool, code int) {
 	return lost, code
 }
 
+// snapshot takes a snapshot behind a check, which found all damage there is unless it failed: if the snapshot says
+// that it did, all of the directory is in the store.
+func (d *damaged) snapshot(what string, check int) {
+	d.later = true
+	code, said, _ := d.run("snapshot")
+	if code != 0 || check != 0 && check != exitDamage {
+		return
+	}
+	out := filepath.Join(d.stores, "out")
+	if code, _, stderr := d.run("export", "@", out); code != 0 {
+		d.t.Errorf("%v: %s (%s) cannot be exported: %s", d.done, what, said, stderr)
+	} else if got, want := contentsOfOr(d.t, out), contentsOf(d.t, d.sample.project); !maps.Equal(got, want) {
+		maps.DeleteFunc(want, func(name, text string) bool { return got[name] == text })
+		d.t.Errorf("%v: %s (%s) has %d files, %q are not as they are", d.done, what, said, len(got),
+			slices.Sorted(maps.Keys(want)))
+	}
+	if err := os.RemoveAll(out); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
 func (d *damaged) try() {
-	lost, _ := d.told("damaged")
-	if d.r.IntN(3) == 0 { // a turn comes before the repair
-		d.later = true
-		d.run("snapshot", "-q")
-		lost, _ = d.told("after a snapshot")
+	lost, check := d.told("damaged")
+	for range max(0, d.r.IntN(6)-2) { // turns come before the repair, and damage between them
+		d.snapshot("a snapshot before the repair", check)
+		lost, check = d.told("after a snapshot")
+		if d.r.IntN(2) == 0 {
+			d.hurt()
+			lost, check = d.told("damaged between snapshots")
+		}
 	}
 	if d.r.IntN(3) == 0 {
 		d.run([]string{"prune", "compact"}[d.r.IntN(2)])
@@ -434,18 +461,7 @@ func (d *damaged) try() {
 			d.t.Errorf("%v: repair has lost %s", d.done, entry)
 		}
 	}
-	d.later = true
-	if code, _, _ := d.run("snapshot", "-q"); code == 0 {
-		if code, _, stderr := d.run("export", "@", filepath.Join(d.stores, "out")); code != 0 && check == 0 {
-			d.t.Errorf("%v: the next snapshot cannot be exported: %s", d.done, stderr)
-		} else if got, want := contentsOfOr(d.t, filepath.Join(d.stores, "out")),
-			contentsOf(d.t, d.sample.project); code == 0 && !maps.Equal(got, want) {
-			d.t.Errorf("%v: the next snapshot is %v, want %v", d.done, got, want)
-		}
-		if err := os.RemoveAll(filepath.Join(d.stores, "out")); err != nil {
-			d.t.Fatal(err)
-		}
-	}
+	d.snapshot("the next snapshot", check)
 	d.told("at the end")
 	d.accept()
 }
@@ -547,7 +563,7 @@ func TestDamageRandom(t *testing.T) {
 		runs = min(runs, 10)
 	}
 	for i := range runs {
-		work <- i
+		work <- *damageFirst + i
 	}
 	close(work)
 	wg.Wait()

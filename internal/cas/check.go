@@ -191,11 +191,7 @@ func (s *Store) checkSegment(c *continuity, seg uint64, m *journalMend) error {
 		return err
 	}
 	p := &journalPart{seg: seg, upTo: seg}
-	h, err := layout.ParseHeader(b[:], layout.JournalMagic, s.id)
-	if err == nil && h.Name != layout.SegmentID(seg) {
-		err = fmt.Errorf("it is segment %d", layout.Le.Uint64(h.Name[:]))
-	}
-	if err != nil {
+	if _, err := layout.ParseHeader(b[:], layout.JournalMagic, s.id); err != nil {
 		p.damage = append(p.damage, &object.CorruptError{Path: layout.SegmentName(seg), Err: err})
 	}
 	if p.frames, err = s.j.Scan(f, layout.SegmentName(seg), layout.HeaderSize); err != nil {

@@ -425,6 +425,95 @@ func TestRepairFromQuarantine(t *testing.T) {
 	}
 }
 
+// A segment that is damaged as a whole, or is another one than its name says, costs its own
+// records: those of the others are found as ever, by number, in lists, as the newest of their
+// session. Where it is the only one that has the other's records, a repair says them again.
+func TestWholeSegmentDamaged(t *testing.T) {
+	setLimits(t, never, never, 300) // two records each
+	whole, acks, _ := journalOf(t, 8)
+	segs := names(t, whole, "journal", ".log")
+	if len(segs) != 4 {
+		t.Fatalf("segments %q, want 4", segs)
+	}
+	content := func(k int) []byte {
+		b, err := vfs.ReadFile(whole, segs[k])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	for k := range segs {
+		for from := range len(segs) + 1 {
+			for _, moved := range []bool{false, true} {
+				isCopy := from < len(segs)
+				if from == k || moved && !isCopy {
+					continue
+				}
+				disk := whole.AfterCrash(nil)
+				lost := map[int]bool{k: true}
+				edit(t, disk, segs[k], func(b []byte) []byte {
+					if isCopy {
+						return content(from)
+					}
+					return make([]byte, len(b))
+				})
+				if moved {
+					lost[from] = true
+					if err := disk.Remove(segs[from]); err != nil {
+						t.Fatal(err)
+					}
+				}
+				s := openDamaged(t, disk)
+				when := fmt.Sprintf("segment %d from %d, moved %v", k+1, from+1, moved)
+				checkLost(t, s, when, acks, func(i int) bool { return lost[i/2] })
+				plan, err := s.PlanRepair(t.Context())
+				if err == nil {
+					err = s.Repair(t.Context(), plan)
+				}
+				if err != nil {
+					t.Error(when, err)
+				}
+				delete(lost, from)
+				checkLost(t, s, when+", repaired", acks, func(i int) bool { return lost[i/2] })
+			}
+		}
+	}
+}
+
+// checkLost requires that a store has the snapshots of a journal but for those that are lost.
+func checkLost(t *testing.T, s *Store, when string, acks []acked, lost func(i int) bool) {
+	t.Helper()
+	newest := make(map[string]uint64)
+	var want []uint64
+	for i, a := range acks {
+		snap, err := s.Snapshot(t.Context(), a.seq)
+		if lost(i) {
+			if !errors.Is(err, store.ErrNotFound) {
+				t.Errorf("%s: snapshot %d: %+v, %v; want ErrNotFound", when, a.seq, snap, err)
+			}
+			continue
+		}
+		if err != nil || snap.Tree != a.ids[0] {
+			t.Errorf("%s: snapshot %d: %v", when, a.seq, err)
+		}
+		newest[a.session] = a.seq
+		want = append(want, a.seq)
+	}
+	for session, seq := range newest {
+		if head, err := s.Newest(t.Context(), "", session); err != nil || head.Seq != seq {
+			t.Errorf("%s: Newest(%q) = %+v, %v; want %d", when, session, head, err, seq)
+		}
+	}
+	var got []uint64
+	for _, snap := range snapshotsOf(t, s) {
+		got = append(got, snap.Seq)
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: snapshots %v, want %v", when, got, want)
+	}
+}
+
 // What the rest of a segment is missing from is only said again: its summary
 // knows.
 func TestLostAmendment(t *testing.T) {

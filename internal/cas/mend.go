@@ -53,7 +53,7 @@ func (s *Store) planJournal(have map[uint64]uint64) (*journalMend, error) {
 	for _, seg := range segs {
 		b, err := vfs.ReadFile(s.fsys, layout.SegmentName(seg))
 		if err == nil {
-			s.planSegment(m, seg, b)
+			s.planSegment(m, seg, b, have)
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
@@ -61,9 +61,14 @@ func (s *Store) planJournal(have map[uint64]uint64) (*journalMend, error) {
 	return m, s.planQuarantine(m, have)
 }
 
-// planSegment finds out what can be changed back in a segment.
-func (s *Store) planSegment(m *journalMend, seg uint64, b []byte) {
+// planSegment finds out what can be changed back in a segment. One that has got the name of another
+// stays, and what it alone has is said again.
+func (s *Store) planSegment(m *journalMend, seg uint64, b []byte, have map[uint64]uint64) {
 	name := layout.SegmentName(seg)
+	if _, ok := journal.OtherSegment(b, s.id, name); ok {
+		m.sayAgain(name, b, layout.HeaderSize, have)
+		return
+	}
 	_, err := layout.ParseHeader(b, layout.JournalMagic, s.id)
 	if err != nil && len(b) >= layout.HeaderSize && !errors.Is(err, store.ErrFormat) {
 		if at, was, ok := s.mendHeader(b[:layout.HeaderSize], seg); ok {
@@ -95,18 +100,23 @@ func (s *Store) planQuarantine(m *journalMend, have map[uint64]uint64) error {
 		if err != nil {
 			continue // it may have nothing
 		}
-		journal.EachFrame(b, 0, func(f journal.Frame, off, _ int, _ byte) {
-			if have[f.Seq] > 0 || m.has(f.Seq) || f.Kind != journal.FrameSnapshot {
-				return
-			}
-			if _, err := journal.ParseSnapshot(f); err != nil {
-				return
-			}
-			m.again[f.Seq] = f
-			m.records = append(m.records, RecordRepair{name, int64(off), f.Seq})
-		})
+		m.sayAgain(name, b, 0, have)
 	}
 	return nil
+}
+
+// sayAgain has the records of a file said again that the journal does not have.
+func (m *journalMend) sayAgain(name string, b []byte, from int, have map[uint64]uint64) {
+	journal.EachFrame(b, from, func(f journal.Frame, off, _ int, _ byte) {
+		if have[f.Seq] > 0 || m.has(f.Seq) || f.Kind != journal.FrameSnapshot {
+			return
+		}
+		if _, err := journal.ParseSnapshot(f); err != nil {
+			return
+		}
+		m.again[f.Seq] = f
+		m.records = append(m.records, RecordRepair{name, int64(off), f.Seq})
+	})
 }
 
 // mendHeader finds the byte of a segment's header that is not what it was.

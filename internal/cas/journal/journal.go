@@ -146,6 +146,7 @@ func (j *Journal) Refresh() error {
 		if err := j.readEarlier(j.ClosedSegs); err != nil {
 			return err
 		}
+		j.base = j.Seq
 	}
 	for _, f := range frames.List {
 		if f.Off == layout.HeaderSize {
@@ -361,6 +362,17 @@ func (j *Journal) Scan(f vfs.File, name string, from int64) (Frames, error) {
 	if st.Size <= from {
 		return out, nil
 	}
+	if from == layout.HeaderSize {
+		var b [layout.HeaderSize]byte
+		if _, err := f.ReadAt(b[:], 0); err != nil {
+			return Frames{}, err
+		}
+		if seg, ok := OtherSegment(b[:], j.Store, name); ok {
+			out.Damage = []*object.CorruptError{{Path: name, Err: fmt.Errorf("it is segment %d", seg)}}
+			out.End = st.Size
+			return out, nil
+		}
+	}
 	b := make([]byte, st.Size-from)
 	n, err := f.ReadAt(b, from)
 	if err != nil && err != io.EOF {
@@ -393,6 +405,17 @@ func (j *Journal) Scan(f vfs.File, name string, from int64) (Frames, error) {
 		out.End = from + int64(pos)
 	}
 	return out, nil
+}
+
+// OtherSegment reports whether a header, which is whole, is that of another segment of a store than of
+// the one of a name, and of which.
+func OtherSegment(header []byte, of [16]byte, name string) (seg uint64, ok bool) {
+	h, err := layout.ParseHeader(header, layout.JournalMagic, of)
+	if err != nil {
+		return 0, false
+	}
+	seg = layout.Le.Uint64(h.Name[:])
+	return seg, layout.SegmentName(seg) != name
 }
 
 // nextFrame finds the first whole frame in b from pos on, and the highest
@@ -512,6 +535,9 @@ func (j *Journal) Snapshots(below uint64) func(yield func(*store.Snapshot, error
 				continue
 			}
 			list, base, err := j.segmentSnapshots(seg)
+			if err == nil {
+				base, err = j.startOf(segs, seg, base)
+			}
 			if err != nil {
 				yield(nil, err)
 				return

@@ -188,6 +188,25 @@ func (j *Journal) ends(seg uint64) (length int64, base, last uint64, ok bool) {
 	return int64(h.A), layout.Le.Uint64(counts), layout.Le.Uint64(counts[8:]), true
 }
 
+// startOf returns the number of the last record before one of some segments, of which its first frame says base: 0 is
+// that of the first segment, or else damage has taken the frame, and the segments before it tell.
+func (j *Journal) startOf(segs []uint64, seg, base uint64) (uint64, error) {
+	if base > 0 {
+		return base, nil
+	}
+	for _, before := range segs {
+		if before >= seg {
+			break
+		}
+		c, err := j.olderSegment(before)
+		if err != nil {
+			return 0, err
+		}
+		base = max(base, c.Sum.Last)
+	}
+	return base, nil
+}
+
 // Between yields the records whose keys are in a range, the last one first.
 func (sum *Summary) Between(refs []KeyRef, from, to uint64) iter.Seq[RecordRef] {
 	return func(yield func(RecordRef) bool) {
@@ -387,8 +406,8 @@ func (j *Journal) lookUp(seq uint64) (found *store.Snapshot, in uint64, err erro
 	if i, ok := j.findRecent(seq); ok {
 		return j.recent[i], 0, nil
 	}
-	// Records are numbered in the order of segments. One that was said again
-	// after damage is in a later segment, too.
+	// Records are numbered in the order of segments, but one that damage took all records of
+	// has no place in it. One that was said again after damage is in a later segment, too.
 	i, _ := slices.BinarySearchFunc(j.ClosedSegs, seq, func(seg, seq uint64) int {
 		c, cerr := j.olderSegment(seg)
 		if cerr != nil {
@@ -400,9 +419,18 @@ func (j *Journal) lookUp(seq uint64) (found *store.Snapshot, in uint64, err erro
 	if err != nil {
 		return nil, 0, err
 	}
+	if found, in, err = j.lookUpFrom(i, seq); found == nil && err == nil && i > 0 {
+		return j.lookUpFrom(0, seq)
+	}
+	return found, in, err
+}
+
+// lookUpFrom is lookUp in the closed segments from one on.
+func (j *Journal) lookUpFrom(i int, seq uint64) (found *store.Snapshot, in uint64, err error) {
 	// What is said again counts: the segments behind may have it.
+	first := 0 // the segment that has it
 	for n, seg := range j.ClosedSegs[i:] {
-		if found != nil && n > sayAgain {
+		if found != nil && n > first+sayAgain {
 			break
 		}
 		c, err := j.olderSegment(seg)
@@ -412,10 +440,14 @@ func (j *Journal) lookUp(seq uint64) (found *store.Snapshot, in uint64, err erro
 		k, ok := slices.BinarySearchFunc(c.Sum.Recs, seq, func(r RecordRef, seq uint64) int {
 			return cmp.Compare(r.Seq, seq)
 		})
-		if ok {
-			if found, err = j.snapshotAt(seg, c.Sum.Recs[k]); err != nil {
-				return nil, seg, err
-			}
+		if !ok {
+			continue
+		}
+		if found == nil {
+			first = n
+		}
+		if found, err = j.snapshotAt(seg, c.Sum.Recs[k]); err != nil {
+			return nil, seg, err
 		}
 	}
 	return found, 0, nil
@@ -504,8 +536,13 @@ func (j *Journal) readAgain() error {
 			j.again = nil
 			return err
 		}
+		base, err := j.startOf(j.ClosedSegs, seg, c.Sum.Base)
+		if err != nil {
+			j.again = nil
+			return err
+		}
 		for _, r := range c.Sum.Recs {
-			if r.Seq > c.Sum.Base {
+			if r.Seq > base {
 				break
 			}
 			j.again[r.Seq] = seg
@@ -552,11 +589,16 @@ func (j *Journal) Find(fits func(*store.Snapshot) bool, refs Chooser) iter.Seq2[
 				yield(nil, err)
 				return
 			}
-			if !segment(list, c.Sum.Base) {
+			base, err := j.startOf(j.ClosedSegs, seg, c.Sum.Base)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !segment(list, base) {
 				return
 			}
 			for _, r := range c.Sum.Recs {
-				if r.Seq > c.Sum.Base {
+				if r.Seq > base {
 					break
 				}
 				if !later.all[r.Seq] {
