@@ -637,7 +637,9 @@ func TestCancel(t *testing.T) {
 func TestLostRecord(t *testing.T) {
 	for _, lose := range []string{"last record", "journal"} {
 		for others := range 3 { // snapshots of another directory; the second loss is that of what they have recorded
-			t.Run(fmt.Sprintf("%s, %d others", lose, others), func(t *testing.T) { testLostRecord(t, lose == "journal", others) })
+			t.Run(fmt.Sprintf("%s, %d others", lose, others), func(t *testing.T) {
+				testLostRecord(t, lose == "journal", others)
+			})
 		}
 	}
 }
