@@ -185,7 +185,8 @@ func (m *FileSnapshotManager) readTurns() (*history.Turns, []byte, error) {
 		return nil, nil, err
 	}
 	if err != nil {
-		m.log.Warn("it is not known which turns are open", "worktree", m.project.Worktree, "err", err)
+		m.log.Warn("the file of open turns says nothing, as after a power cut: the next turn writes it anew, and what "+
+			"was changed until then may be anybody's", "path", m.place().Turns(), "err", err)
 		return history.Spoilt(), nil, nil
 	}
 	return t, text, nil

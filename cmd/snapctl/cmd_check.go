@@ -69,6 +69,10 @@ type jsonDamage struct {
 	Error  string `json:"error"`
 }
 
+func (d jsonDamage) String() string {
+	return fmt.Sprintf("%s at offset %d: %s", d.File, d.Offset, d.Error)
+}
+
 // A jsonProblem is a path that a snapshot cannot give back.
 type jsonProblem struct {
 	EntryID string `json:"entryId"`
@@ -154,8 +158,9 @@ func (a *app) check(ctx context.Context, p *place, f *checkFlags) error {
 	} else {
 		a.printCheck(j)
 	}
+	a.warner.listed(j.Damage)
 	if err == nil && len(j.Damage)+len(j.Problems) > 0 {
-		err = &failure{code: exitDamage}
+		err = &failure{code: exitDamage, hint: "'snapctl repair' mends what can be mended"}
 	}
 	return err
 }
@@ -212,7 +217,7 @@ func (j *checkAnswer) checkSnapshots(ctx context.Context, s *cas.Store) error {
 
 func (a *app) printCheck(j *checkAnswer) {
 	for _, d := range j.Damage {
-		fmt.Fprintf(a.out, "%s at offset %d: %s\n", d.File, d.Offset, d.Error)
+		fmt.Fprintln(a.out, d)
 	}
 	for _, p := range j.Problems {
 		fmt.Fprintf(a.out, "snapshot %s: %s: %s\n", p.EntryID, words.Quote(cmp.Or(p.raw(), ".")), p.Error)

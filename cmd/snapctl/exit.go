@@ -7,6 +7,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -73,10 +74,11 @@ func usageError(cmd *cobra.Command, format string, args ...any) error {
 
 // report says what went wrong and returns the exit code.
 func (a *app) report(err error) int {
-	if err == nil {
-		return exitDone
+	damaged := a.warner != nil && a.warner.end() && !a.warner.lists
+	f := new(failure)
+	if err != nil {
+		f = failureOf(err)
 	}
-	f := failureOf(err)
 	if f.err != nil {
 		text := f.err.Error() // it may have a line of a file, or what a server has said
 		if isTerminal(a.stderr) {
@@ -86,6 +88,9 @@ func (a *app) report(err error) int {
 	}
 	if f.hint != "" {
 		fmt.Fprintf(a.stderr, "hint: %s\n", f.hint)
+	}
+	if damaged && !strings.Contains(f.hint, hintCheck) {
+		fmt.Fprintf(a.stderr, "hint: %s\n", hintCheck)
 	}
 	return f.code
 }

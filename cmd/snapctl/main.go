@@ -100,12 +100,13 @@ type app struct {
 	columns, rows  int // of the terminal to which another process prints stdout; 0: not known
 	getenv         func(string) string
 	log            *slog.Logger
-	colour         bool  // on stdout
-	prepared       bool  // a command has begun to run
-	interrupted    error // why a question was not answered: the command's context has ended
-	storeTyped     bool  // --store was given
-	sessionTyped   bool  // --session was given, and not only BOO_SESSION
-	badConfig      error // what is wrong with the configuration
+	warner         *warner // that log writes to, once a command runs
+	colour         bool    // on stdout
+	prepared       bool    // a command has begun to run
+	interrupted    error   // why a question was not answered: the command's context has ended
+	storeTyped     bool    // --store was given
+	sessionTyped   bool    // --session was given, and not only BOO_SESSION
+	badConfig      error   // what is wrong with the configuration
 
 	settings map[string]settingValue // by key, once they were read
 	nears    *nears
@@ -298,7 +299,12 @@ func (a *app) prepare(cmd *cobra.Command) error {
 		a.flags.session = a.getenv("BOO_SESSION")
 	}
 	a.colour = a.onTerminal("color", a.getenv("TERM") != "dumb")
-	a.log = slog.New(warner{a})
+	for cmd.HasParent() && cmd.Parent().HasParent() {
+		cmd = cmd.Parent()
+	}
+	stays := slices.Contains([]string{"serve", "rpc", "mcp"}, cmd.Name())
+	a.warner = &warner{app: a, stays: stays, lists: cmd.Name() == "check", said: make(map[string]bool)}
+	a.log = slog.New(a.warner)
 	if a.getenv("SNAPCTL_DEBUG") != "" {
 		a.log = slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
@@ -309,13 +315,10 @@ func (a *app) prepare(cmd *cobra.Command) error {
 	if how := a.flags.progress; how != progressAuto && how != progressJSON && how != progressNone {
 		return &failure{code: exitUsage, err: fmt.Errorf("--progress %q: want auto, json or none", how)}
 	}
-	for cmd.HasParent() && cmd.Parent().HasParent() {
-		cmd = cmd.Parent()
-	}
 	switch name := cmd.Name(); {
 	case a.badConfig == nil || slices.Contains([]string{configCommandName, "version", "help", "completion"}, name):
 	case name == hookCommandName: // which says it elsewhere
-	case slices.Contains([]string{"serve", "rpc", "mcp"}, name): // what an agent does is to be recorded
+	case stays: // what an agent does is to be recorded
 		a.log.Warn("the configuration", "err", a.badConfig)
 	default:
 		return a.badConfig

@@ -41,7 +41,7 @@ func (s *Store) honest(err error) error {
 	return err
 }
 
-// warnPack logs damage in a pack.
+// warnPack logs damage in a pack, each place once.
 func (s *Store) warnPack(damage ...*object.CorruptError) {
 	if len(damage) == 0 {
 		return
@@ -50,7 +50,11 @@ func (s *Store) warnPack(damage ...*object.CorruptError) {
 		s.log.Warn("pack not read", "path", damage[0].Path, "err", err)
 		return
 	}
-	s.warn("pack damaged", damage...)
+	for _, d := range damage {
+		if _, again := s.warned.LoadOrStore(object.CorruptError{Path: d.Path, Off: d.Off}, true); !again {
+			s.log.Warn("pack damaged", "err", d)
+		}
+	}
 }
 
 // heedEpoch is called by who has entered an epoch.

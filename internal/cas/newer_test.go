@@ -220,3 +220,30 @@ func TestCompactRoom(t *testing.T) {
 		}
 	}
 }
+
+// Damage of a pack is logged once, however often its records are looked for.
+func TestDamageLoggedOnce(t *testing.T) {
+	disk := vfstest.NewMem()
+	var a acked
+	if err := session(t.Context(), disk, func(s *Store) error {
+		a = commit(t, s, "a", random(2000, 1), random(2000, 2))
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	edit(t, disk, only(t, disk, "packs", ".pack"), func(b []byte) []byte { return b[:100] })
+	var log strings.Builder
+	s, err := OpenFS(t.Context(), disk, &Options{ReadOnly: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for range 3 {
+		if _, err := s.Get(t.Context(), object.Blob, a.ids[1]); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("Get: %v", err)
+		}
+	}
+	if n := strings.Count(log.String(), "are missing at the end"); n != 1 {
+		t.Errorf("it is logged %d times that bytes are missing, want once:\n%s", n, &log)
+	}
+}

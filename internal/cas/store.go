@@ -55,6 +55,8 @@ type Store struct {
 	jmu sync.Mutex // guards j
 	j   *journal.Journal
 
+	warned sync.Map // damage of packs that was logged: object.CorruptError without an Err
+
 	forgotten forgotten
 	accepted  acceptedCache
 	promised  promisedBy
@@ -249,13 +251,6 @@ func OpenFS(ctx context.Context, fsys vfs.FS, opts *Options) (*Store, error) {
 	return s, nil
 }
 
-// warn logs damage.
-func (s *Store) warn(what string, damage ...*object.CorruptError) {
-	for _, d := range damage {
-		s.log.Warn(what, "path", d.Path, "off", d.Off, "err", d.Err)
-	}
-}
-
 // take has the store be what FORMAT says. damage is what is wrong with that.
 func (s *Store) take(f *format, damage *object.CorruptError, opts *Options) error {
 	if damage != nil && !opts.ReadOnly && !opts.Mend {
@@ -272,7 +267,7 @@ func (s *Store) take(f *format, damage *object.CorruptError, opts *Options) erro
 	s.grouping.on.Store(slices.Contains(s.needs, FeatureGroups))
 	if damage != nil {
 		s.remade, s.badFormat = f, damage
-		s.log.Warn("store damaged", "path", damage.Path, "err", damage.Err)
+		s.log.Warn("store damaged", "err", damage)
 	}
 	return nil
 }
