@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -82,16 +83,58 @@ func (a *app) confirm(cmd *cobra.Command, name, what, question string) error {
 	return nil
 }
 
-// snapctl returns the begin of a command line, for a shell, about the directory that was named.
+// snapctl returns the begin of a command line, for a shell, about the store and the directory that
+// were named.
 func (a *app) snapctl() string {
-	line := "snapctl"
-	if a.storeTyped {
-		line += " --store " + words.ShellQuote(a.flags.store)
-	}
+	line := "snapctl" + a.storeFlag()
 	if a.flags.root != "" {
 		line += " --root " + words.ShellQuote(a.flags.root)
 	}
 	return line
+}
+
+func (a *app) storeFlag() string {
+	if !a.storeTyped {
+		return ""
+	}
+	return " --store " + words.ShellQuote(a.flags.store)
+}
+
+// inSession are the commands that do something else without the --session that was given.
+var inSession = strings.Fields("snapshot run tag restore revert undo redo navigate pick patch status diff log show " +
+	"blame bisect ls cat export coverage")
+
+// quotedCommand is a command in a text for people, up to its second quote.
+var quotedCommand = words.Pattern(`'snapctl [^']*`)
+
+// typed returns a text for people whose commands, as 'snapctl log', have the --store, --root and
+// --session that were given to this one: typed in, they are about the same.
+func (a *app) typed(text string) string {
+	if !a.storeTyped && a.flags.root == "" && !a.sessionTyped {
+		return text
+	}
+	return quotedCommand().ReplaceAllStringFunc(text, func(command string) string {
+		rest := strings.TrimPrefix(command, "'snapctl ")
+		name, _, _ := strings.Cut(rest, " ")
+		switch {
+		case name == "--root": // of which it speaks
+			return "'snapctl" + a.storeFlag() + " " + rest
+		case strings.HasSuffix(rest, "--help") || !a.hasCommand(name):
+			return command
+		}
+		line := "'" + a.snapctl()
+		if a.sessionTyped && slices.Contains(inSession, name) && !strings.Contains(rest, "--session") {
+			line += " --session " + a.flags.session
+		}
+		return line + " " + rest
+	})
+}
+
+// hasCommand reports whether there is a command of this name.
+func (a *app) hasCommand(name string) bool {
+	return slices.ContainsFunc(a.commands(), func(g commandGroup) bool {
+		return slices.ContainsFunc(g.commands, func(c namedCommand) bool { return c.name == name })
+	})
 }
 
 // commandAfter returns the command line, for a shell, with a flag put in after the

@@ -30,8 +30,8 @@ func (a *app) checkHunks(cmd *cobra.Command, f *restoreFlags) error {
 		return usageError(cmd, "%s: --exact takes files whole", cmd.Name())
 	case f.asksHunks && !a.canAsk():
 		return &failure{exitUsage, fmt.Errorf("%s: -p asks on a terminal, and there is none", cmd.Name()),
-			a.asTyped("diff --hunks --turn REV") + " lists pieces of what a turn did; to take some back: " +
-				a.commandLine(cmd.Name()+" --hunks ID,ID", nil, "", nil)}
+			"'snapctl diff --hunks --turn REV' lists pieces of what a turn did; to take some back: " +
+				"'snapctl " + cmd.Name() + " --hunks ID,ID'"}
 	}
 	return nil
 }

@@ -210,8 +210,7 @@ func (a *app) sumUpFind(n int, o *manager.FindOptions) error {
 	case n == 0:
 		a.note("no turn added or removed it; what was not recorded yet is not searched")
 	case o.Gone && !a.flags.json:
-		a.note("%s shows such a change, %s takes it back", a.asTyped("show -p REV -- PATH"),
-			a.asTyped("revert REV -- PATH"))
+		a.note("'snapctl show -p REV -- PATH' shows such a change, 'snapctl revert REV -- PATH' takes it back")
 	}
 	return nil
 }

@@ -265,7 +265,7 @@ func (a *app) tellModel(agent *agents.Agent, answer *hookAnswer) {
 // tellSecrets answers the end of a turn with what the user is to know of secrets.
 func (a *app) tellSecrets(answer *hookAnswer) {
 	if len(answer.Secrets) > 0 {
-		tellUser(a.stdout, secretsText(answer.Secrets))
+		tellUser(a.stdout, secretsText(answer.Secrets, ignoreName, "snapctl"+a.storeFlag(), slices.Clone))
 	}
 }
 

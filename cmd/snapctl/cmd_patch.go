@@ -348,7 +348,7 @@ func (a *app) printEdit(r *manager.EditResult) error {
 	case r.UndoID == "":
 		a.note("nothing to do: all is so already")
 	default:
-		a.note("%s takes it back", a.asTyped("patch undo "+r.UndoID))
+		a.note("'snapctl patch undo %s' takes it back", r.UndoID)
 	}
 	return nil
 }
@@ -371,7 +371,7 @@ func (a *app) patchUndoCommand() *cobra.Command {
 			}
 			r, err := p.m.UndoEdit(cmd.Context(), id, &opts)
 			if errors.Is(err, manager.ErrUnknown) {
-				return &failure{exitRefused, err, a.asTyped("patch log") + " lists the edits"}
+				return &failure{exitRefused, err, "'snapctl patch log' lists the edits"}
 			}
 			if err != nil {
 				return err
@@ -403,7 +403,7 @@ func (p *place) editToUndo(ctx context.Context, args []string) (string, error) {
 			return e.UndoID, nil
 		}
 	}
-	return "", refuse(p.app.asTyped("patch log")+" lists the edits; an ID of an undo brings its edit back",
+	return "", refuse("'snapctl patch log' lists the edits; an ID of an undo brings its edit back",
 		"patch undo: %w", manager.ErrNothing)
 }
 

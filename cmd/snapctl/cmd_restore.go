@@ -83,7 +83,8 @@ func (a *app) restoreCommand() *cobra.Command {
 					return usageError(cmd, "restore: --continue and --abort take no REV")
 				}
 				if f.dryRun {
-					return usageError(cmd, "restore: --continue and --abort have no preview: see 'snapctl status'")
+					return &failure{exitUsage, errors.New("restore: --continue and --abort have no preview"),
+						"'snapctl status' says what was cut off"}
 				}
 				return a.finishRestore(cmd.Context(), &f)
 			case len(args) == 0:
@@ -220,13 +221,13 @@ func (a *app) restore(cmd *cobra.Command, rev string, args []string, f *restoreF
 	}
 	isFirm := f.onDirty == rollback.Overwrite || f.exact && f.onDirty == "" // what is skipped then stays so
 	if n := len(r.Skipped); n > 0 && n <= 3 && len(args) > 0 && len(f.hunks) == 0 && !r.Aborted && !isFirm {
-		a.note("to restore them all the same: %s; %s then brings back what they hold now",
-			a.commandLine("restore", []string{rev}, " --exact", p.typedPaths(r.Skipped)), a.asTyped("undo"))
+		a.note("to restore them all the same: %s; 'snapctl undo' then brings back what they hold now",
+			a.commandLine("restore", []string{rev}, " --exact", p.typedPaths(r.Skipped)))
 	}
 	if r.Differing > 0 && len(r.Items) == 0 {
 		of := words.ShellQuote(rev)
-		return refuse(a.asTyped("diff "+of)+" shows what was changed; to restore files all the same: "+
-			a.asTyped("restore "+of+" FILE...")+", or all of them: "+a.asTyped("restore "+of+" --exact"),
+		return refuse(fmt.Sprintf("'snapctl diff %[1]s' shows what was changed; to restore files all the same: "+
+			"'snapctl restore %[1]s FILE...', or all of them: 'snapctl restore %[1]s --exact'", of),
 			"nothing to take back: no turn since %s changed a file; %s, which you, another session, a restore or an "+
 				"undo changed", rev, pathsDiffer(r.Differing))
 	}
@@ -384,13 +385,12 @@ func (p *place) hintOfNothing(ctx context.Context, err error, back string) error
 	if _, isLeft := errors.AsType[passedOver](err); isLeft || !errors.Is(err, manager.ErrNothing) {
 		return err
 	}
-	a := p.app
-	hint := a.asTyped("log") + " lists what there is to go back to"
+	hint := "'snapctl log' lists what there is to go back to"
 	others, nerr := inside.Of(p.m).NextBack(ctx, back == "redo")
 	switch {
 	case nerr == nil && len(others) > 0:
-		hint = map[string]string{"redo": a.asTyped("redo") + " does again what was undone last",
-			"undo": "nothing was undone since; " + a.asTyped("undo") + " takes back the newest restore"}[back]
+		hint = map[string]string{"redo": "'snapctl redo' does again what was undone last",
+			"undo": "nothing was undone since; 'snapctl undo' takes back the newest restore"}[back]
 	case back == "redo":
 		hint = explain.Of(manager.ErrNothing).Hint
 	}
@@ -811,7 +811,7 @@ func (p *place) printRestore(ctx context.Context, r *manager.RestoreResult, err 
 			p.noteOlder(ctx)
 		}
 	default:
-		a.note("%s; %s takes it back", summary, a.asTyped(back))
+		a.note("%s; 'snapctl %s' takes it back", summary, back)
 	}
 	if !r.IsComplete() || len(r.Conflicts) > 0 {
 		return &failure{code: exitPart}
@@ -827,7 +827,7 @@ func (p *place) noteOlder(ctx context.Context) {
 	}
 	for _, older := range next {
 		if !p.chosen || older.Session == p.m.Session() {
-			p.app.note("nothing was changed, so %s takes back the restore before, of %s", p.app.asTyped("undo"),
+			p.app.note("nothing was changed, so 'snapctl undo' takes back the restore before, of %s",
 				clock(older.Time))
 			return
 		}
@@ -852,8 +852,8 @@ func (p *place) noteBeside(ctx context.Context, r *manager.RestoreResult, f *res
 	summary, dirty := summaryOf(r)
 	if r.Undoes != nil && dirty > 0 && !r.Aborted {
 		verb := map[string]string{"redo": "undo", "undo": "redo"}[back]
-		a.note("the next %s tries the skipped files again; %s brings them back whole, %s leaves them and goes on to "+
-			"the restore before", a.asTyped(verb), a.asTyped(verb+" --on-dirty overwrite"), a.asTyped(verb+" --past"))
+		a.note("the next 'snapctl %[1]s' tries the skipped files again; 'snapctl %[1]s --on-dirty overwrite' brings "+
+			"them back whole, 'snapctl %[1]s --past' leaves them and goes on to the restore before", verb)
 	}
 	if n := len(r.TurnsPutBack); n > 0 && back == "undo" {
 		was := "were"
@@ -961,8 +961,8 @@ func (p *place) noteConflicts(r *manager.RestoreResult, f *restoreFlags) {
 			a.commandLine("revert", turns, hunksFlag(f.hunks)+" --on-conflict theirs", f.paths))
 	case len(lines) == 0:
 	case hasMarkers:
-		a.note("%s: both sides are there, between <<<<<<< and >>>>>>>; %s lists it until they are gone",
-			firstPaths(lines, 3), a.asTyped("status"))
+		a.note("%s: both sides are there, between <<<<<<< and >>>>>>>; 'snapctl status' lists it until they are gone",
+			firstPaths(lines, 3))
 	case f.onConflict != rollback.ConflictMarkers && len(turns) > 0:
 		a.note("to choose by hand between both sides: %s; to overwrite what came since: --on-conflict theirs",
 			a.commandLine("revert", turns, hunksFlag(f.hunks)+" --on-conflict markers", f.paths))
@@ -994,9 +994,6 @@ func turnNames(turns []int) (names []string) {
 	}
 	return names
 }
-
-// asTyped returns a command in quotes, in the session that was named.
-func (a *app) asTyped(command string) string { return "'" + a.commandLine(command, nil, "", nil) + "'" }
 
 // commandLine returns a command, for a shell, in the session that was named.
 func (a *app) commandLine(name string, revs []string, flags string, paths []string) string {

@@ -85,7 +85,7 @@ func (a *app) revert(cmd *cobra.Command, f *restoreFlags) error {
 			stop()
 			err = f.hintOfHunks(p.hintNearOf(ctx, f.turns, err))
 			if len(f.hunks) == 0 && errors.Is(err, manager.ErrNothing) {
-				err = &failure{exitRefused, err, a.asTyped("log") + " lists turns, and says which are taken back"}
+				err = &failure{exitRefused, err, "'snapctl log' lists turns, and says which are taken back"}
 			}
 			if !f.whenIdle || !errors.Is(err, manager.ErrTurnOpen) {
 				return r, err
@@ -119,7 +119,7 @@ func (p *place) waitUntilIdle(ctx context.Context) error {
 		if list := strings.Join(sessions, ", "); list != told {
 			told = list
 			p.app.note("waiting for the turn of session %s to end (Ctrl-C: nothing is changed); %s", list,
-				p.app.whatEnds(open))
+				whatEnds(open))
 		}
 		select {
 		case <-ctx.Done():

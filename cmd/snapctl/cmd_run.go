@@ -232,7 +232,7 @@ func (r *recordedRun) end(ctx context.Context, watched <-chan struct{}) {
 	} else {
 		r.app.startPrune(r.m)
 	}
-	r.app.warnOfSecrets(r.secrets)
+	(&place{app: r.app, project: r.m.Project()}).warnOfSecrets(r.secrets)
 	if err := r.close(); err != nil {
 		r.app.log.Warn("run not closed cleanly", "err", err)
 	}

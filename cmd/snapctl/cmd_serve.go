@@ -314,7 +314,9 @@ func (a *app) startServing(ctx context.Context, dir string, f *serveFlags) error
 			if err == nil { // it has served, and nobody came within --idle
 				return nil
 			}
-			return notServing(err, said)
+			child := &app{storeTyped: true}
+			child.flags.root, child.flags.store = root, base
+			return notServing(err, said, child.snapctl())
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(5 * time.Millisecond):
@@ -322,8 +324,9 @@ func (a *app) startServing(ctx context.Context, dir string, f *serveFlags) error
 	}
 }
 
-// notServing returns the error of a process that was to serve, as it said it.
-func notServing(err error, said *os.File) error {
+// notServing returns the error of a process that was to serve, as it said it, but for commands: those
+// begin with snapctl, as they are typed for that process.
+func notServing(err error, said *os.File, snapctl string) error {
 	b, rerr := io.ReadAll(io.NewSectionReader(said, 0, maxLastWords))
 	text := strings.TrimPrefix(strings.TrimSpace(string(b)), "snapctl: ")
 	exit, ok := errors.AsType[*exec.ExitError](err)
@@ -331,7 +334,7 @@ func notServing(err error, said *os.File) error {
 		return errors.Join(fmt.Errorf("serve: %w", err), rerr)
 	}
 	text, hint, _ := strings.Cut(text, "\nhint: ")
-	return &failure{exit.ExitCode(), errors.New(text), hint}
+	return &failure{exit.ExitCode(), errors.New(text), strings.ReplaceAll(hint, snapctl+" ", "snapctl ")}
 }
 
 const (

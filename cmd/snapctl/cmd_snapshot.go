@@ -115,7 +115,7 @@ func (a *app) snapshot(cmd *cobra.Command, f *snapshotFlags) error {
 	}
 	a.startPrune(p.m)
 	left.warn(a)
-	a.warnOfSecrets(r.Secrets)
+	p.warnOfSecrets(r.Secrets)
 	if left.isPart() {
 		return &failure{code: exitPart}
 	}
@@ -146,7 +146,7 @@ func (a *app) printSnapshot(r *manager.Result, left *leftOut, session string, to
 	case r.Data == nil: // the coverage on record is that of the snapshot before
 		fmt.Fprintf(a.out, "not captured: %s\n", s)
 	default:
-		fmt.Fprintf(a.out, "not captured: %s; %s lists them\n", s, a.asTyped("coverage"))
+		fmt.Fprintf(a.out, "not captured: %s; %s lists them\n", s, a.typed("'snapctl coverage'"))
 	}
 	return nil
 }

@@ -187,7 +187,6 @@ func (a *app) noteMarked(paths []string) {
 			a.note("and %s more", words.Comma(len(paths)-i))
 			break
 		}
-		a.note("%s has markers of a conflict: edit it until there are none, or %s", words.Quote(path),
-			a.asTyped("undo"))
+		a.note("%s has markers of a conflict: edit it until there are none, or 'snapctl undo'", words.Quote(path))
 	}
 }

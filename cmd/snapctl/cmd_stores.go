@@ -118,8 +118,8 @@ func (a *app) printStore(s *places.StoreInfo) error {
 	fmt.Fprintf(a.out, "%s  %7s  %-*s  %-12s  %-9s  %s\n", a.paint(asName, s.Name[:8]), words.Size(s.Bytes), room, last,
 		words.Count(s.Sessions, "session"), presence, project)
 	if s.MovedTo != "" {
-		fmt.Fprintf(a.out, "          is probably %s now; to continue its history there: snapctl --root %s adopt\n",
-			words.Quote(s.MovedTo), words.ShellQuote(s.MovedTo))
+		fmt.Fprintf(a.out, "          is probably %s now; to continue its history there: snapctl%s --root %s adopt\n",
+			words.Quote(s.MovedTo), a.storeFlag(), words.ShellQuote(s.MovedTo))
 	}
 	for _, w := range s.Worktrees {
 		if w.Root != s.Project {

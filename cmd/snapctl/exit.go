@@ -87,10 +87,10 @@ func (a *app) report(err error) int {
 		fmt.Fprintf(a.stderr, "snapctl: %s\n", text)
 	}
 	if f.hint != "" {
-		fmt.Fprintf(a.stderr, "hint: %s\n", f.hint)
+		fmt.Fprintf(a.stderr, "hint: %s\n", a.typed(f.hint))
 	}
 	if damaged && !strings.Contains(f.hint, hintCheck) {
-		fmt.Fprintf(a.stderr, "hint: %s\n", hintCheck)
+		fmt.Fprintf(a.stderr, "hint: %s\n", a.typed(hintCheck))
 	}
 	return f.code
 }
@@ -144,10 +144,11 @@ func failureOf(err error) *failure {
 	}
 	switch {
 	case isToldAgain(err):
+		hint := ""
 		if cas.IsNoSpace(err) {
-			err = fmt.Errorf("%w; 'snapctl prune' frees some", err)
+			hint = "'snapctl prune' frees some space"
 		}
-		return &failure{code: exitEnvironment, err: err}
+		return &failure{exitEnvironment, err, hint}
 	case errors.Is(err, manager.ErrOutside):
 		return &failure{code: exitUsage, err: err}
 	case errors.Is(err, context.Canceled):

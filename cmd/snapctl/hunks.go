@@ -19,7 +19,7 @@ func (a *app) diffHunks(cmd *cobra.Command, p *place, revs []string, only filter
 	switch isTurn := cmd.Flags().Changed("turn"); {
 	case !isTurn && (len(revs) != 2 || revs[0] == diskRev || revs[1] == diskRev):
 		return &failure{exitUsage, fmt.Errorf("diff: --hunks compares two revisions of which neither is the disk"),
-			a.asTyped("diff --hunks --turn REV") + " lists what a turn did"}
+			"'snapctl diff --hunks --turn REV' lists what a turn did"}
 	case !isTurn:
 		r.From, r.To = revs[0], revs[1]
 		revs = revs[1:]

@@ -72,6 +72,9 @@ func (a *app) run(ctx context.Context) int {
 	if _, ok := errors.AsType[*failure](err); err != nil && !ok && !a.prepared {
 		err = usageError(root, "%w", err) // cobra's own: no command has run
 	}
+	if !a.prepared {
+		a.storeTyped, a.sessionTyped = a.flags.store != "", a.flags.session != ""
+	}
 	if flushErr := a.out.Flush(); flushErr != nil && (err == nil || failureOf(err).err == nil) {
 		err = fmt.Errorf("write output: %w", flushErr)
 	}

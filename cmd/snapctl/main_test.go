@@ -32,7 +32,7 @@ import (
 
 func TestMain(m *testing.M) {
 	flag.Set("test.parallel", "8") // those that are parallel wait for what hangs
-	programs := map[string]func(){"snapctl": main}
+	programs := map[string]func(){"snapctl": mainOfScript}
 	maps.Copy(programs, otherPrograms)
 	testscript.Main(&withDrivers{M: m}, programs)
 }
@@ -59,6 +59,7 @@ func TestScript(t *testing.T) {
 			env.Setenv("HOME", home)
 			env.Setenv("USERPROFILE", home) // which is HOME on Windows
 			env.Setenv("TZ", "UTC")
+			env.Setenv(scriptVariable, "1")
 			env.Setenv("GORACE", "atexit_sleep_ms=0") // else 1 s for each command
 			for _, who := range []string{"AUTHOR", "COMMITTER"} {
 				env.Setenv("GIT_"+who+"_NAME", "A")
@@ -378,20 +379,22 @@ func TestCancelled(t *testing.T) {
 		{[]string{"navigate", "@"}, "snapctl: navigate: interrupted, nothing was changed\n"},
 		{[]string{"export", "@", unwritten}, "snapctl: export: interrupted, nothing was written\n"},
 		{[]string{"check"},
-			"snapctl: check: interrupted, the store is as it was\nhint: 'snapctl check' can be run again\n"},
+			"snapctl: check: interrupted, the store is as it was\nhint: 'snapctl AT check' can be run again\n"},
 		{[]string{"repair"},
-			"snapctl: repair: interrupted, the store is no worse than it was\nhint: 'snapctl repair' continues\n"},
+			"snapctl: repair: interrupted, the store is no worse than it was\nhint: 'snapctl AT repair' continues\n"},
 		{[]string{"prune"}, "snapctl: prune: interrupted, the store is whole\n" +
-			"hint: 'snapctl prune', with the same flags, continues\n"},
+			"hint: 'snapctl AT prune', with the same flags, continues\n"},
 		{[]string{"compact"}, "snapctl: compact: interrupted, the store is whole, and what was written anew stays\n" +
-			"hint: 'snapctl compact' goes on where it was\n"},
+			"hint: 'snapctl AT compact' goes on where it was\n"},
 		{[]string{"forget", "-y", "a"},
 			"snapctl: forget: interrupted, the store is whole, and may still hold the content\n" +
 				"hint: run the same command again\n"},
 		{[]string{"patch", "undo"}, "snapctl: patch undo: interrupted, nothing was changed\n"},
 	} {
 		stderr.Reset()
-		code := run(ctx, append([]string{"--store", base, "--root", dir}, tt.args...), nil, &out, &stderr, none)
+		at := []string{"--store", base, "--root", dir}
+		code := run(ctx, append(at, tt.args...), nil, &out, &stderr, none)
+		tt.want = strings.ReplaceAll(tt.want, "AT", strings.Join(at, " "))
 		if want := cmp.Or(tt.want, "snapctl: interrupted\n"); code != exitInterrupted || stderr.String() != want {
 			t.Errorf("cancelled %q: exit code %d, says %q, want %q", tt.args, code, &stderr, want)
 		}

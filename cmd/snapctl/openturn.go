@@ -103,7 +103,7 @@ func (p *place) askToGoBeside(ctx context.Context, f *restoreFlags) (agreed bool
 		p.app.note("%s has not ended: it is of session %s", openTurnText(t), t.Session)
 	}
 	if !p.app.ask(ctx, "Go on beside it?") {
-		return false, refuse(p.app.whatEnds(open), "nothing was changed")
+		return false, refuse(whatEnds(open), "nothing was changed")
 	}
 	return true, nil
 }
@@ -239,11 +239,11 @@ func settleTurn(ctx context.Context, m *manager.FileSnapshotManager, t *history.
 }
 
 // whatEnds says what ends turns that are open.
-func (a *app) whatEnds(open []*history.OpenTurn) string {
+func whatEnds(open []*history.OpenTurn) string {
 	var list []string
 	for _, t := range open {
 		if !t.Held { // else the program that runs it does not let anybody else do so
-			list = append(list, fmt.Sprintf("'%s snapshot --session %s %s'", a.snapctl(), t.Session, flagEndTurn))
+			list = append(list, fmt.Sprintf("'snapctl snapshot --session %s %s'", t.Session, flagEndTurn))
 		}
 	}
 	if len(list) == 0 {
@@ -270,7 +270,7 @@ func (p *place) turnOpenHint(cmd *cobra.Command, err error) error {
 		if oerr != nil || len(open) == 0 {
 			return err
 		}
-		hint = p.app.whatEnds(open) + "; --force goes on beside it"
+		hint = whatEnds(open) + "; --force goes on beside it"
 	case turn.Held:
 		hint = "the program that runs the turn is at work, and will end it; --session ID records in another session"
 		if cmd.Name() != "snapshot" {

@@ -71,19 +71,20 @@ func TestRemoteCut(t *testing.T) {
 	alice.must(dir, "remote", "add", "team", there)
 	code, said := alice.cutWhen(filepath.Join(there, "data"), dir, "remote", "push")
 	want := "snapctl: remote push: interrupted, 0 records came to team, 1 did not\n" +
-		"hint: 'snapctl remote push team' puts the rest there\n"
+		"hint: 'snapctl --root " + dir + " remote push team' puts the rest there\n"
 	if code != exitInterrupted || !strings.HasSuffix(said, want) {
 		t.Fatalf("a push that is interrupted: code %d, %s, want %s", code, said, want)
 	}
 	alice.must(dir, "remote", "push", "team")
 
 	for what, want := range map[string]string{
-		"pull":   "what came is whole\nhint: 'snapctl remote pull' brings the rest\n",
-		"check":  "the remote is as it was\nhint: 'snapctl remote check' can be run again\n",
-		"prune":  "the remote is whole\nhint: 'snapctl remote prune', with the same flags, continues\n",
-		"repair": "neither is worse than it was\nhint: 'snapctl remote repair' continues\n",
-		"evict":  "nothing is gone that is not there\nhint: 'snapctl remote evict' can be run again\n",
+		"pull":   "what came is whole\nhint: 'snapctl AT remote pull' brings the rest\n",
+		"check":  "the remote is as it was\nhint: 'snapctl AT remote check' can be run again\n",
+		"prune":  "the remote is whole\nhint: 'snapctl AT remote prune', with the same flags, continues\n",
+		"repair": "neither is worse than it was\nhint: 'snapctl AT remote repair' continues\n",
+		"evict":  "nothing is gone that is not there\nhint: 'snapctl AT remote evict' can be run again\n",
 	} {
+		want = strings.ReplaceAll(want, "AT", "--root "+dir)
 		code, said := alice.cutWhen(dir, dir, "remote", what)
 		if code != exitInterrupted || said != "snapctl: remote "+what+": interrupted, "+want {
 			t.Errorf("remote %s that is interrupted: code %d, %s, want %s", what, code, said, want)

@@ -33,7 +33,7 @@ func (a *app) tell(format string, args ...any) {
 			args[i] = words.Plain(err.Error())
 		}
 	}
-	fmt.Fprintf(a.stderr, format+"\n", args...)
+	fmt.Fprintln(a.stderr, a.typed(fmt.Sprintf(format, args...)))
 }
 
 // isTerminal reports whether somebody may be looking at w.

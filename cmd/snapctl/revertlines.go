@@ -122,7 +122,7 @@ func (p *place) findHunks(ctx context.Context, r *manager.BlameOptions, f *resto
 	case isPart:
 		return false, refuse("", "revert: these lines do not go by themselves: nothing was changed")
 	}
-	return false, refuse(a.asTyped("blame")+" says whose each line is",
+	return false, refuse("'snapctl blame' says whose each line is",
 		"revert: no turn of session %s wrote these lines: nothing was changed", p.m.Session())
 }
 
@@ -173,6 +173,11 @@ func along(list []manager.Hunk, asked *manager.BlameOptions) []lineSpan {
 
 // printResult prints what a restore did, or would do, as JSON.
 func (a *app) printResult(r *manager.RestoreResult, f *restoreFlags) error {
+	for i := range r.Conflicts {
+		if flags, ok := strings.CutPrefix(r.Conflicts[i].Hint, "snapctl"); ok {
+			r.Conflicts[i].Hint = a.snapctl() + flags
+		}
+	}
 	return a.printJSON(struct {
 		*manager.RestoreResult
 		Lines *jsonLines `json:"lines,omitempty"`

@@ -249,7 +249,7 @@ func (p *place) chooseFrom(ctx context.Context, list []manager.SessionInfo) erro
 			fmt.Fprintf(a.stderr, "%3d  %s  %s\n", i+1, s.Session, whatSession(&s))
 		}
 		if more != "" {
-			fmt.Fprintf(a.stderr, "     %s\n", more)
+			fmt.Fprintf(a.stderr, "     %s\n", a.typed(more))
 		}
 		i, ok := a.choose(ctx, len(first), "which one?")
 		if !ok {

@@ -63,7 +63,7 @@ func (w *warner) Handle(_ context.Context, r slog.Record) error {
 // print is called with mu held.
 func (w *warner) print(text warning) error {
 	w.damaged = w.damaged || text.damage != ""
-	_, err := fmt.Fprintln(w.app.stderr, text.line)
+	_, err := fmt.Fprintln(w.app.stderr, w.app.typed(text.line))
 	return err
 }
 
