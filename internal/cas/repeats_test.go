@@ -82,6 +82,36 @@ func readRepeated(t *testing.T, idle int64, hurt int, named string) {
 	}
 }
 
+// TestRepeatsOfOthers: an object that was found damaged in the pack of one process, and stored again in
+// that of another, is read by whoever opens the store, whichever of the packs is read first.
+func TestRepeatsOfOthers(t *testing.T) {
+	setLimits(t, never, never, never)
+	first := 0 // how often the damaged pack was the first
+	for try := 0; try < 8 || (first == 0 || first == try) && try < 64; try++ {
+		disk, content := vfstest.NewMem(), random(3000, 1)
+		id := object.Hash(object.Blob, content)
+		one, other := openDamaged(t, disk), openDamaged(t, disk)
+		commit(t, one, "s", content)
+		name := only(t, disk, "packs", ".pack")
+		edit(t, disk, name, flip(int(placesIn(t, one, name, id)[0].Off+1000)))
+		if _, err := other.Get(t.Context(), object.Blob, id); err == nil {
+			t.Fatal("damaged content is read")
+		}
+		commit(t, other, "s", content, []byte("more"))
+		list := names(t, disk, "packs", ".pack")
+		if len(list) != 2 || len(names(t, disk, "packs", ".idx")) > 0 {
+			t.Fatalf("packs %q", list)
+		}
+		if list[0] == name {
+			first++
+		}
+		got, err := openDamaged(t, disk).Get(t.Context(), object.Blob, id)
+		if err != nil || string(got) != string(content) {
+			t.Errorf("%d bytes, %v", len(got), err)
+		}
+	}
+}
+
 // placesIn returns the records that a pack has of an object; of all, if it is zero.
 func placesIn(t *testing.T, s *Store, name string, id store.ID) (list []pack.Entry) {
 	t.Helper()
