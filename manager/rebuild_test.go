@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/boocode/filestore/internal/audit"
@@ -18,7 +19,7 @@ import (
 // A repair makes the turns again that the journal has lost, from the session's log:
 // ours, or the runtime's. What they were can be restored, and the session goes on.
 func TestRebuild(t *testing.T) {
-	for _, name := range []string{"our log", "another", "the runtime's"} {
+	for _, name := range []string{"our log", "our log, behind a record that is mended", "another", "the runtime's"} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			opts := &Options{StoreRoot: b.stores, Session: "s"}
@@ -78,6 +79,11 @@ func TestRebuild(t *testing.T) {
 			if err := os.Truncate(segment, lengths[2]); err != nil {
 				t.Fatal(err)
 			}
+			lost := 2
+			if strings.HasSuffix(name, "mended") {
+				flipByte(t, segment, lengths[1]+40)
+				lost = 3
+			}
 			var logs []string
 			if name == "another" {
 				logs = []string{filepath.Join(t.TempDir(), "log.jsonl")}
@@ -93,7 +99,7 @@ func TestRebuild(t *testing.T) {
 			if err == nil {
 				err = history.Rebuild(t.Context(), s, plan, logs)
 			}
-			if err != nil || len(plan.Records) != 2 {
+			if err != nil || len(plan.Records) != lost {
 				t.Fatalf("records %+v, %v", plan.Records, err)
 			}
 			if err := s.Repair(t.Context(), plan.OnlyJournal()); err != nil {
@@ -143,5 +149,17 @@ func TestRebuild(t *testing.T) {
 				b.holds("g "+text, text)
 			}
 		})
+	}
+}
+
+func flipByte(t *testing.T, name string, at int64) {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err == nil {
+		b[at] ^= 1
+		err = os.WriteFile(name, b, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }

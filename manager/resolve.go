@@ -564,7 +564,9 @@ func (l *line) inTime(ctx context.Context, head *record, n int) (found, before *
 		}
 		newer = o
 	}
-	return nil, before, isLost || before == nil && newer != nil && newer.Parent != 0, nil
+	// A repair makes a start of a turn that it knows from a log, and nothing before it.
+	isCut := newer != nil && (newer.Parent != 0 || n < newer.Next())
+	return nil, before, isLost || before == nil && isCut, nil
 }
 
 // turnsUpTo names the turns before number n.

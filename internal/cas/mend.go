@@ -26,7 +26,8 @@ type RecordRepair struct {
 type journalMend struct {
 	records []RecordRepair
 	fixes   map[uint64][]fix         // by segment
-	again   map[uint64]journal.Frame // by seq: from quarantine
+	mended  map[uint64]journal.Frame // by seq: as they are when the fixes are done
+	again   map[uint64]journal.Frame // by seq: from quarantine, or a segment that has another's name
 }
 
 // A fix is one byte of a segment that is not what it was.
@@ -39,13 +40,26 @@ type fix struct {
 
 // has reports whether a record is in the journal when it is done.
 func (m *journalMend) has(seq uint64) bool {
-	return m != nil && slices.ContainsFunc(m.records, func(r RecordRepair) bool { return r.Seq == seq })
+	_, ok := m.frame(seq)
+	return ok
+}
+
+// frame returns a record that comes back.
+func (m *journalMend) frame(seq uint64) (f journal.Frame, ok bool) {
+	if m == nil {
+		return f, false
+	}
+	if f, ok = m.again[seq]; !ok {
+		f, ok = m.mended[seq]
+	}
+	return f, ok
 }
 
 // planJournal finds out what of a journal comes back. The checksums tell: of all
 // ways to change one byte, the one that is right is found.
 func (s *Store) planJournal(have map[uint64]uint64) (*journalMend, error) {
-	m := &journalMend{fixes: make(map[uint64][]fix), again: make(map[uint64]journal.Frame)}
+	m := &journalMend{fixes: make(map[uint64][]fix), mended: make(map[uint64]journal.Frame),
+		again: make(map[uint64]journal.Frame)}
 	segs, _, err := s.j.Segments()
 	if err != nil {
 		return nil, err
@@ -79,6 +93,7 @@ func (s *Store) planSegment(m *journalMend, seg uint64, b []byte, have map[uint6
 	journal.EachFrame(b, layout.HeaderSize, func(f journal.Frame, off, at int, was byte) {
 		if at >= 0 {
 			m.fixes[seg] = append(m.fixes[seg], fix{int64(at), was, int64(off), f.Size()})
+			m.mended[f.Seq] = f
 			m.records = append(m.records, RecordRepair{name, int64(off), f.Seq})
 		}
 	})
@@ -237,6 +252,15 @@ func (p *RepairPlan) AddRecord(file string, snap *store.Snapshot) {
 		Body: journal.AppendSnapshot(nil, snap, nil)}
 	p.journal.records = append(p.journal.records, RecordRepair{File: file, Seq: snap.Seq})
 	p.Records = p.journal.records
+}
+
+// Record returns the snapshot of a number that the plan brings back; nil if it does not.
+func (p *RepairPlan) Record(seq uint64) (*store.Snapshot, error) {
+	f, ok := p.journal.frame(seq)
+	if !ok || f.Kind != journal.FrameSnapshot {
+		return nil, nil
+	}
+	return journal.ParseSnapshot(f)
 }
 
 // HasRecord reports whether the plan brings back the record of a number.

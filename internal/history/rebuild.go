@@ -52,7 +52,7 @@ func Rebuild(ctx context.Context, s *cas.Store, plan *cas.RepairPlan, logs []str
 		}
 	}
 	slices.SortStableFunc(steps, func(a, b namedRecord) int { return cmp.Compare(a.seq, b.seq) })
-	r := &rebuild{s: s, made: make(map[uint64]*Record), known: known}
+	r := &rebuild{s: s, plan: plan, known: known}
 	for _, n := range steps {
 		if plan.HasRecord(n.seq) {
 			continue
@@ -82,8 +82,8 @@ func stepsIn(log *session.Tree, n namedRecord) (list []namedRecord) {
 // A rebuild makes records anew, the oldest first.
 type rebuild struct {
 	s      *cas.Store
+	plan   *cas.RepairPlan   // which has what was made
 	known  []*store.Snapshot // that the journal has, newest first
-	made   map[uint64]*Record
 	spares *cas.Spares
 }
 
@@ -134,7 +134,6 @@ func (r *rebuild) step(ctx context.Context, n *namedRecord) (*store.Snapshot, er
 		}
 	}
 	rec.Write()
-	r.made[n.seq] = rec
 	return rec.Snapshot, nil
 }
 
@@ -152,7 +151,7 @@ func (r *rebuild) near(n *namedRecord) (near *store.Snapshot) {
 }
 
 // prev returns the turn, or the start, before a turn in its log, if its record is
-// there or was made; nil if not.
+// there or comes back; nil if not.
 func (r *rebuild) prev(ctx context.Context, n *namedRecord) (*Record, error) {
 	path, err := n.log.Path(n.entry.ParentID)
 	if err != nil { // a log may have lost something, too
@@ -166,10 +165,10 @@ func (r *rebuild) prev(ctx context.Context, n *namedRecord) (*Record, error) {
 		if d == nil || d.Seq == 0 || d.Seq >= n.seq {
 			return nil, nil
 		}
-		if rec := r.made[d.Seq]; rec != nil {
-			return rec, nil
+		snap, err := r.plan.Record(d.Seq)
+		if snap == nil && err == nil {
+			snap, err = r.s.Snapshot(ctx, d.Seq)
 		}
-		snap, err := r.s.Snapshot(ctx, d.Seq)
 		if errors.Is(err, store.ErrNotFound) {
 			return nil, nil
 		}
