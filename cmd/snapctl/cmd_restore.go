@@ -526,7 +526,7 @@ func (a *app) finishRestore(ctx context.Context, f *restoreFlags) error {
 	stop()
 	if f.despite && trees.IsLoss(err) {
 		if err = inside.Of(p.m).LeaveRestore(ctx); err == nil {
-			a.note("what the restore needs is lost: the files stay as it left them, which 'snapctl status' shows")
+			a.note("what the restore needs is lost: the files stay as it left them; 'snapctl snapshot' records them")
 			return nil
 		}
 	}

@@ -66,7 +66,12 @@ func (a *app) status(cmd *cobra.Command, p *place, args []string, f *statusFlags
 		return err
 	}
 	list := newDiff()
+	var lost error
 	for c, err := range trees.Compare(ctx, g, before.State, disk.State) {
+		if trees.IsLoss(err) { // which is said behind the rest
+			lost, list.Unknown = err, err.Error()
+			break
+		}
 		if err != nil {
 			return err
 		}
@@ -82,6 +87,9 @@ func (a *app) status(cmd *cobra.Command, p *place, args []string, f *statusFlags
 		return err
 	}
 	switch {
+	case lost != nil:
+		return &failure{exitDamage, fmt.Errorf("what has changed since %s is not known: %w", name(before), lost),
+			"'snapctl snapshot' records the files as they are; " + hintCheck}
 	case left.isPart():
 		return &failure{code: exitPart}
 	case f.exitCode && list.Len() > 0:
@@ -130,7 +138,7 @@ func (p *place) endStatus(ctx context.Context, before, disk *manager.Point, list
 		j := &statusAnswer{SnapshotTreeHash: before.State.Tree, EntryID: words.OrNull(before.EntryID),
 			DiskTreeHash: disk.State.Tree, Session: p.m.Session(), TurnOpen: slices.Contains(open, p.m.Session()),
 			RestoreCutOff: cutOff, Bisecting: bisecting, Marked: marked, NotCaptured: left.counts}
-		if list.Len() > 0 {
+		if list.Len() > 0 || list.Unknown != "" {
 			j.Diff = list
 		}
 		if err := a.printJSON(j); err != nil {
@@ -141,7 +149,9 @@ func (p *place) endStatus(ctx context.Context, before, disk *manager.Point, list
 		if before.Snapshot != nil {
 			when = " (" + clock(before.Snapshot.Time) + ")"
 		}
-		a.note("%s since %s%s", countsOf(list), name(before), when)
+		if list.Unknown == "" {
+			a.note("%s since %s%s", countsOf(list), name(before), when)
+		}
 		for _, session := range open {
 			a.note("a turn of session %s is open", session)
 			if turn != nil && turn.Session == session {

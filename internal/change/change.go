@@ -220,6 +220,9 @@ func (c *Change) End(ctx context.Context, to Direction) (*livedir.Plan, error) {
 // Leave ends a change that was cut off where it is, as if all its paths were left: the next look finds
 // what they are. It is for one that End cannot end, as what that needs is lost.
 func (c *Change) Leave(ctx context.Context) error {
+	if err := livedir.Abandon(ctx, c.Root, c.ID, c.Blobs); err != nil { // the next look finds what is there
+		c.Log.Warn("something of a change that was cut off is left", "err", err)
+	}
 	return c.Records.Ended(ctx, Back, c.Before, new(livedir.Plan))
 }
 

@@ -99,8 +99,9 @@ type Door interface {
 	CutOff(ctx context.Context) (restore, edit bool, err error)
 
 	// LeaveRestore ends a restore that was cut off where it is, and that FinishRestore can end in
-	// neither direction, as the store has lost what that needs. No file is changed: what
-	// differs from before the restore is found by the next look. The error matches
+	// neither direction, as the store has lost what that needs. No file is changed but those that it
+	// had prepared, and of which the store has the content: they go. What differs from before the
+	// restore is found by the next look. The error matches
 	// manager.ErrNothing if there is none.
 	LeaveRestore(ctx context.Context) error
 

@@ -245,6 +245,36 @@ func TestSweepTheirs(t *testing.T) {
 	}
 }
 
+// Of a restore that is left as it is, new content goes that the store has. All else is seen by the user
+// from then on.
+func TestAbandon(t *testing.T) {
+	b := newBench(t)
+	b.wants(world{"f": "file 644 2", "l": "link 2"}, world{"f": "file 644 1", "l": "link 1"}) // the store has these
+	making := trees.MakingName("testtest")
+	at := func(name string) string { return trees.Join(making, name) }
+	newFile := at(newName("testtest", "f"))
+	known := world{making: "dir 700", newFile: "file 644 1", at(newName("testtest", "l")): "link 1",
+		at(ignoreName): "file 600 " + ignoreAll}
+	known.write(t, b.dir)
+	if err := Abandon(t.Context(), b.root(), "testtest", b.store); err != nil {
+		t.Error(err)
+	}
+	b.expect(world{})
+	left := world{making: "dir 700", newFile: "file 644 lost", at(oldName("testtest", "f")): "file 644 2",
+		at("user.new"): "file 644 1"}
+	maps.Copy(known, left)
+	known.write(t, b.dir)
+	err := Abandon(t.Context(), b.root(), "testtest", b.store)
+	if !errors.Is(err, ErrAside) || !strings.Contains(err.Error(), making) {
+		t.Errorf("Abandon = %v", err)
+	}
+	b.expect(left)
+	if err := Abandon(t.Context(), b.root(), "other", b.store); err != nil {
+		t.Error(err)
+	}
+	b.expect(left)
+}
+
 // What was put aside of a path whose directory is gone by now comes into the root, if it is
 // nowhere else, and where it lies is told.
 func TestSweepNoDirectory(t *testing.T) {

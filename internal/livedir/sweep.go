@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"strings"
 
 	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/trees"
@@ -15,12 +17,15 @@ import (
 // Names of what lies aside of a path while it is restored: beside it, or in the directory
 // for that.
 
+// newSuffix is how names end of new content.
+const newSuffix = ".new"
+
 // prefix is how all names of a restore begin.
 func prefix(id string) string { return ".boo-" + id + "-" }
 
 // newName is the name of new content before it is in place.
 func newName(id, path string) string {
-	return prefix(id) + object.Hash(object.Blob, []byte(path)).Short() + ".new"
+	return prefix(id) + object.Hash(object.Blob, []byte(path)).Short() + newSuffix
 }
 
 // oldName is the name of what was at a path, until it was looked at.
@@ -57,6 +62,39 @@ func Sweep(ctx context.Context, root *Root, wants []Want, id string) error {
 		return fmt.Errorf("clear up after a restore: %w", err)
 	}
 	return nil
+}
+
+// Abandon clears up after a restore of which nobody knows any more what it wanted. Of the files in
+// its directory those that were to come go, if the store has what they hold. The others are the user's
+// from then on: git and captures see them. An error matches [ErrAside] if there are some, and nothing
+// else went wrong.
+func Abandon(ctx context.Context, root *Root, id string, blobs trees.BlobGetter) error {
+	making, err := openMaking(root, id)
+	if err != nil || making == nil {
+		return err
+	}
+	var names []string
+	err = making.ReadNames(func(name []byte, _ vfs.Kind) {
+		if s := string(name); strings.HasPrefix(s, prefix(id)) && strings.HasSuffix(s, newSuffix) {
+			names = append(names, s)
+		}
+	})
+	for _, name := range names {
+		e, eerr := entryIn(ctx, making, name, trees.NewOverlay(nil))
+		if eerr != nil || e == nil || e.Mode.IsDir() {
+			err = errors.Join(err, eerr)
+			continue
+		}
+		if _, gerr := blobs.CopyBlob(ctx, io.Discard, e.ID); gerr == nil {
+			err = errors.Join(err, making.Remove(name))
+		}
+	}
+	if err == nil {
+		err = making.remove(root)
+	} else {
+		err = errors.Join(err, making.Close())
+	}
+	return errors.Join(err, root.dir.Sync())
 }
 
 type sweeper struct {
