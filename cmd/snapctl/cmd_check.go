@@ -75,7 +75,8 @@ func (d jsonDamage) String() string {
 
 // A jsonProblem is a path that a snapshot cannot give back.
 type jsonProblem struct {
-	EntryID string `json:"entryId"`
+	EntryID string `json:"entryId"`       // "": of one that no entry names
+	Rev     string `json:"rev,omitempty"` // that names the snapshot; "": of no one in particular
 	jsonPath
 	Error string `json:"error"`
 }
@@ -84,7 +85,7 @@ type jsonProblem struct {
 func newJSONProblems(problems []trees.Problem) []jsonProblem {
 	list := []jsonProblem{}
 	for _, p := range problems {
-		list = append(list, jsonProblem{"", newJSONPath(p.Path), p.Err.Error()})
+		list = append(list, jsonProblem{jsonPath: newJSONPath(p.Path), Error: p.Err.Error()})
 	}
 	return list
 }
@@ -92,7 +93,7 @@ func newJSONProblems(problems []trees.Problem) []jsonProblem {
 // sayProblems lists what snapshots cannot give back.
 func (a *app) sayProblems(problems []trees.Problem) {
 	for _, p := range problems {
-		a.tell("%s: %v", words.Quote(cmp.Or(p.Path, ".")), p.Err)
+		a.tell("%s", words.Plain(p.Text(words.Quote)))
 	}
 }
 
@@ -102,6 +103,7 @@ type jsonLoss struct {
 	File    string    `json:"file,omitempty"`
 	Offset  int64     `json:"offset,omitempty"`
 	EntryID string    `json:"entryId,omitempty"`
+	Rev     string    `json:"rev,omitempty"` // as jsonProblem has it
 	In      *jsonPath `json:"in,omitempty"`
 	Error   string    `json:"error"`
 	At      time.Time `json:"at"`
@@ -203,12 +205,12 @@ func (j *checkAnswer) checkSnapshots(ctx context.Context, s *cas.Store) error {
 	return audit.NewChecker(s).Each(ctx, s.Snapshots(ctx), func(snap *store.Snapshot, problems []trees.Problem) error {
 		done.Count(1, 0)
 		for _, p := range problems {
-			path := newJSONPath(p.Path)
+			path, rev := newJSONPath(p.Path), history.NameOf(snap.Entry, snap)
 			if p.At.IsZero() {
-				j.Problems = append(j.Problems, jsonProblem{snap.Entry, path, p.Err.Error()})
+				j.Problems = append(j.Problems, jsonProblem{snap.Entry, rev, path, p.Err.Error()})
 			} else {
 				j.Accepted = append(j.Accepted,
-					jsonLoss{EntryID: snap.Entry, In: &path, Error: p.Err.Error(), At: p.At})
+					jsonLoss{EntryID: snap.Entry, Rev: rev, In: &path, Error: p.Err.Error(), At: p.At})
 			}
 		}
 		return nil
@@ -220,7 +222,7 @@ func (a *app) printCheck(j *checkAnswer) {
 		fmt.Fprintln(a.out, d)
 	}
 	for _, p := range j.Problems {
-		fmt.Fprintf(a.out, "snapshot %s: %s: %s\n", p.EntryID, words.Quote(cmp.Or(p.raw(), ".")), p.Error)
+		fmt.Fprintf(a.out, "snapshot %s: %s: %s\n", p.Rev, words.Quote(cmp.Or(p.raw(), ".")), p.Error)
 	}
 	if a.flags.quiet {
 		return
@@ -228,7 +230,7 @@ func (a *app) printCheck(j *checkAnswer) {
 	for _, l := range j.Accepted {
 		where := l.File + " at offset " + strconv.FormatInt(l.Offset, 10)
 		if l.In != nil {
-			where = "snapshot " + l.EntryID + ": " + words.Quote(cmp.Or(l.In.raw(), "."))
+			where = "snapshot " + l.Rev + ": " + words.Quote(cmp.Or(l.In.raw(), "."))
 		}
 		fmt.Fprintf(a.out, "%s: %s: lost, accepted on %s\n", where, l.Error, l.At.Local().Format(time.DateOnly))
 	}

@@ -145,13 +145,7 @@ func (p *place) endStatus(ctx context.Context, before, disk *manager.Point, list
 			return err
 		}
 	} else {
-		when := ""
-		if before.Snapshot != nil {
-			when = " (" + clock(before.Snapshot.Time) + ")"
-		}
-		if list.Unknown == "" {
-			a.note("%s since %s%s", countsOf(list), name(before), when)
-		}
+		a.noteChanged(list, before)
 		for _, session := range open {
 			a.note("a turn of session %s is open", session)
 			if turn != nil && turn.Session == session {
@@ -172,6 +166,17 @@ func (p *place) endStatus(ctx context.Context, before, disk *manager.Point, list
 		a.tell("warning: %v; %s", manager.ErrEditCutOff, hintEditCutOff)
 	}
 	return nil
+}
+
+// noteChanged counts what has changed, if that is known.
+func (a *app) noteChanged(list *manager.Diff, before *manager.Point) {
+	when := ""
+	if before.Snapshot != nil {
+		when = " (" + clock(before.Snapshot.Time) + ")"
+	}
+	if list.Unknown == "" {
+		a.note("%s since %s%s", countsOf(list), name(before), when)
+	}
 }
 
 // marked returns the files that have markers of conflicts; nil: it is not known which, and the rest

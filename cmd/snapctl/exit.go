@@ -89,7 +89,7 @@ func (a *app) report(err error) int {
 	if f.hint != "" {
 		fmt.Fprintf(a.stderr, "hint: %s\n", a.typed(f.hint))
 	}
-	if damaged && !strings.Contains(f.hint, hintCheck) {
+	if damaged && !strings.Contains(f.hint, "'snapctl check'") && !strings.Contains(f.hint, "'snapctl repair'") {
 		fmt.Fprintf(a.stderr, "hint: %s\n", a.typed(hintCheck))
 	}
 	return f.code

@@ -9,6 +9,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/boocode/filestore/internal/progress"
@@ -359,7 +360,10 @@ func describe(old, now *tree.Entry) string {
 	return "it was changed since"
 }
 
-// holds returns what hinders a directory from being replaced: something in it
+// holdsWhy begins the reason of a directory that has to stay.
+const holdsWhy = "it holds "
+
+// holds returns what hinders a directory from being replaced: something below it
 // stays. "" is nothing.
 func (pl *planner) holds(path string) (why string, err error) {
 	names, err := pl.root.list(path)
@@ -378,9 +382,12 @@ func (pl *planner) holds(path string) (why string, err error) {
 		i, wanted := pl.byPath[p]
 		switch {
 		case !wanted || pl.wants[i].New != nil:
-			return fmt.Sprintf("it holds %q, which stays", p), nil
-		case pl.items[i].Do != rollback.Delete:
-			return fmt.Sprintf("it holds %q: %s", p, pl.items[i].Why), nil
+			return fmt.Sprintf(holdsWhy+"%q, which stays", p), nil
+		case pl.items[i].Do == rollback.Delete:
+		case strings.HasPrefix(pl.items[i].Why, holdsWhy): // what it holds stays in this one, too
+			return pl.items[i].Why, nil
+		default:
+			return fmt.Sprintf(holdsWhy+"%q: %s", p, pl.items[i].Why), nil
 		}
 	}
 	return "", nil

@@ -245,6 +245,29 @@ func TestSweepTheirs(t *testing.T) {
 	}
 }
 
+// Directories in one another that stay name what is in the innermost, and not each the one below it:
+// 82 of them had 37 MB of reasons.
+func TestKeptNested(t *testing.T) {
+	b := newBench(t)
+	left, path := world{}, "d"
+	for range 6 {
+		left[path] = "dir 755"
+		path += "/d"
+	}
+	wants := b.wants(left, world{})
+	left[path] = "file 644 user"
+	left.write(t, b.dir)
+	p := b.plan(wants, rollback.Skip)
+	for _, it := range p.Items {
+		if want := fmt.Sprintf("it holds %q, which stays", path); it.Do != rollback.Kept || it.Why != want {
+			t.Errorf("%s: %s, %s, want %s", it.Path, it.Do, it.Why, want)
+		}
+	}
+	if len(p.Items) != len(wants) {
+		t.Errorf("%d items, want %d", len(p.Items), len(wants))
+	}
+}
+
 // Of a restore that is left as it is, new content goes that the store has. All else is seen by the user
 // from then on.
 func TestAbandon(t *testing.T) {

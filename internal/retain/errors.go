@@ -3,6 +3,7 @@ package retain
 import (
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/boocode/filestore/internal/trees"
 )
@@ -13,7 +14,7 @@ var ErrNothingToForget = errors.New("there is nothing to forget")
 // ErrDamaged: the store is damaged, so that it is not known what is needed.
 var ErrDamaged = errors.New("the store is damaged: repair it first")
 
-func damagedBy(p trees.Problem) error { return fmt.Errorf("%w: %q: %v", ErrDamaged, p.Path, p.Err) }
+func damagedBy(p trees.Problem) error { return fmt.Errorf("%w: %s", ErrDamaged, p.Text(strconv.Quote)) }
 
 // A ForgetError is why a forget was not done, or not wholly.
 type ForgetError struct {

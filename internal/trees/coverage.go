@@ -1,12 +1,14 @@
 package trees
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
 	"time"
 
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
@@ -147,6 +149,14 @@ type Problem struct {
 	ID   store.ID  // of the content or directory that is lost; zero: it is another problem
 	Err  error     // matches store.ErrNotFound or store.ErrCorrupt
 	At   time.Time // when the loss was accepted; zero: it was not
+}
+
+// Text says what is lost, and names the place once: an error of a file of the store has it.
+func (p *Problem) Text(quote func(string) string) string {
+	if c, ok := errors.AsType[*object.CorruptError](p.Err); ok && c.Path == p.Path {
+		return p.Err.Error()
+	}
+	return quote(cmp.Or(p.Path, ".")) + ": " + p.Err.Error()
 }
 
 // IsLoss reports whether an error of reading trees or blobs means that the store

@@ -1,11 +1,14 @@
 package trees
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/store"
 )
@@ -91,5 +94,20 @@ func TestIsOmitted(t *testing.T) {
 	}
 	if out, err := IsOmitted(t.Context(), o, store.ID{}, "a/b"); out || err != nil {
 		t.Errorf("of nothing: %v, %v", out, err)
+	}
+}
+
+// A problem names its place once, also where the error has it.
+func TestProblemText(t *testing.T) {
+	lost := fmt.Errorf("tree 0123: %w", store.ErrNotFound)
+	cut := &object.CorruptError{Path: "log", Off: 7, Err: errors.New("cut")}
+	for want, p := range map[string]*Problem{
+		`".": tree 0123: not found`:   {Err: lost},
+		`"a b": tree 0123: not found`: {Path: "a b", Err: lost},
+		"log at offset 7: cut":        {Path: "log", Err: cut},
+	} {
+		if got := p.Text(strconv.Quote); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package trees
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -164,7 +165,7 @@ func walk(ctx context.Context, g Getter, id store.ID, prefix string, yield func(
 	}
 	for e, err := range Entries(ctx, g, id) {
 		if err != nil {
-			yield(WalkEntry{}, fmt.Errorf("directory %q: %w", prefix, err))
+			yield(WalkEntry{}, fmt.Errorf("directory %q: %w", cmp.Or(prefix, "."), err))
 			return false
 		}
 		path := Join(prefix, e.Name)
