@@ -547,20 +547,33 @@ func TestLostAmendment(t *testing.T) {
 	}
 }
 
-// Who has a store open whose journal somebody removes goes on in a new segment: what it records from
-// then on is there for others.
+// Who has a store open whose journal somebody removes says again what it had, with the next look, and
+// goes on behind that: all that it has recorded is there for others.
 func TestRemovedUnderWriter(t *testing.T) {
 	disk := vfstest.NewMem()
 	s := openDamaged(t, disk)
-	commit(t, s, "a", small)
+	acks := []acked{commit(t, s, "a", small), commit(t, s, "b", large), commit(t, s, "a", []byte("a"))}
 	if err := disk.Remove(layout.SegmentName(1)); err != nil {
 		t.Fatal(err)
 	}
-	acks := []acked{commit(t, s, "a", large), commit(t, s, "b", large)}
+	if _, err := s.Newest(t.Context(), "", "a"); err != nil || !s.JournalIsSuspect() {
+		t.Errorf("it does not show that the journal is removed: %v", err)
+	}
+	w, err := s.Begin(t.Context()) // which records nothing
+	if err == nil {
+		err = w.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkAcked(t, openDamaged(t, disk), acks)
+	acks = append(acks, commit(t, s, "a", large), commit(t, s, "b", []byte("b")))
 	other := openDamaged(t, disk)
 	checkAcked(t, other, acks)
-	if damage, err := other.JournalDamage(); err != nil || len(damage) == 0 {
-		t.Errorf("JournalDamage = %v, %v; want what was removed", damage, err)
+	checkAcked(t, s, acks)
+	damage, err := other.JournalDamage()
+	if err != nil || len(damage) != 1 || strings.Contains(damage[0].Error(), "lost") {
+		t.Errorf("JournalDamage = %v, %v; want what was removed, and no record lost", damage, err)
 	}
 }
 

@@ -457,6 +457,18 @@ func (s *Store) withJournal(ctx context.Context, fn func() error) error {
 	})
 }
 
+// sayAgain has what was in a segment that somebody has removed be in the next: who is about to write may
+// find that all is as the newest record says, and record nothing.
+func (s *Store) sayAgain(ctx context.Context) error {
+	s.jmu.Lock()
+	isMissing := s.j.IsMissing()
+	s.jmu.Unlock()
+	if !isMissing {
+		return nil
+	}
+	return s.withJournal(ctx, s.j.Writable)
+}
+
 // appendOne adds a record to the journal, inside of withJournal. See [journal.Journal.Write].
 func (s *Store) appendOne(r journal.Record, durable bool) error {
 	if err := checkBody(r.Body); err != nil {

@@ -71,7 +71,11 @@ func (s *Store) Begin(ctx context.Context) (*Writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("begin writing: %w", err)
 	}
-	if err := s.heed(); err != nil {
+	err = s.sayAgain(ctx)
+	if err == nil {
+		err = s.heed()
+	}
+	if err != nil {
 		lock.Close()
 		return nil, fmt.Errorf("begin writing: %w", err)
 	}

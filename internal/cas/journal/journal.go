@@ -194,10 +194,17 @@ func (j *Journal) list() error {
 		j.Broken = "followed by one that is missing"
 	}
 	if j.f != nil && !slices.Contains(segs, j.Seg) { // what is written to it is in no file
-		j.Broken = "missing"
+		j.Broken = missing
 	}
 	return nil
 }
+
+// missing is why nothing may be appended to a segment that somebody has removed while it was open.
+const missing = "missing"
+
+// IsMissing reports whether the newest segment has no name any more: what it says is in no file that
+// others find, until [Journal.Writable] has the next say it again.
+func (j *Journal) IsMissing() bool { return j.Broken == missing }
 
 // upToDate reports whether the segments are those that were listed last. A turn
 // asks some eight times; two stats cost a quarter of a listing.
@@ -789,6 +796,9 @@ func (j *Journal) RotateTo(l Ledger, packs []PackLen) error {
 		for _, f := range old.List {
 			promise = max(promise, f.Durable)
 		}
+		if j.IsMissing() {
+			promise = 0 // of all
+		}
 		for _, f := range old.List {
 			if f.Kind != FrameState && uint64(f.Off) >= promise && f.Off < j.end {
 				f.Durable = layout.HeaderSize
@@ -836,7 +846,7 @@ func (j *Journal) LastKnown() (uint64, error) {
 // a few system calls for each segment.
 func (j *Journal) IsSuspect() bool {
 	known, err := j.LastKnown()
-	if err != nil || j.Seg != known || known > 0 && uint64(len(j.ClosedSegs)) != known-1 {
+	if err != nil || j.IsMissing() || j.Seg != known || known > 0 && uint64(len(j.ClosedSegs)) != known-1 {
 		return true
 	}
 	prev, isKnown := uint64(0), true // the last record before a segment
