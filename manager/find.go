@@ -160,7 +160,17 @@ func (f *finder) run(ctx context.Context, say func(*Found) bool) error {
 			}
 		}
 	}
-	if why := f.gap.String(); why != "" {
+	why := f.gap.String()
+	if why == "" { // what nothing leads to is not missed
+		damage, err := history.JournalShows(ctx, f.m.store, f.m.project.Worktree)
+		if err != nil {
+			return err
+		}
+		if len(damage) > 0 {
+			why = fmt.Sprintf("the history is damaged: %v", damage[0])
+		}
+	}
+	if why != "" {
 		return fmt.Errorf("%w: %s", ErrNotAll, why)
 	}
 	return nil

@@ -226,6 +226,7 @@ func (m *FileSnapshotManager) under(ctx context.Context, t *history.Turns) (*loo
 	o.windows = o.who()
 	if t.Last > o.newestSeq() && !slices.Contains(t.Lost, t.Last) {
 		t.Lost = append(t.Lost, t.Last)
+		m.warnDamage(ctx)
 	}
 	m.store.Skip(t.Last)
 	return o, nil

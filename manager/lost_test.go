@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/boocode/filestore/internal/cas"
@@ -14,6 +15,7 @@ import (
 	"github.com/boocode/filestore/internal/sessionlog"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
+	"github.com/boocode/filestore/store"
 )
 
 // The journal cannot tell that its newest records are gone: files of the worktree
@@ -174,6 +176,91 @@ func TestLostByNoTurns(t *testing.T) {
 				t.Errorf("made again: %+v, want the last %d (%v)", got, want.Last, err)
 			}
 			b.turn(m, func() { b.write("f", "two") })
+		})
+	}
+}
+
+// Where the journal has lost what came last, nobody knows what was restored last: an undo does not take
+// back the restore before that. Where there is nothing to take back, nobody knows whether there was.
+func TestUndoOfLost(t *testing.T) {
+	for what, cut := range map[string]func(at []int64) int64{ // lengths before turns, and before each of two restores
+		"the newest restore": func(at []int64) int64 { return at[2] },
+		"both restores":      func(at []int64) int64 { return at[1] },
+		"all but the start":  func(at []int64) int64 { return at[0] },
+	} {
+		t.Run(what, func(t *testing.T) {
+			b := newBench(t)
+			m, err := Open(t.Context(), b.dir, &Options{StoreRoot: b.stores, Session: "s"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer m.Close()
+			read := func() string {
+				text, err := os.ReadFile(filepath.Join(b.dir, "f"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return string(text)
+			}
+			segment := filepath.Join(m.StoreDir(), "journal", "00000001.log")
+			var at []int64
+			note := func() {
+				st, err := os.Stat(segment)
+				if err != nil {
+					t.Fatal(err)
+				}
+				at = append(at, st.Size())
+			}
+			b.initialize(m)
+			note()
+			for _, text := range []string{"one", "two", "three"} {
+				b.turn(m, func() { b.write("f", text) })
+			}
+			for range 2 {
+				note()
+				if _, err := m.RestoreFiles(t.Context(), &RestoreOptions{Target: "@~1"}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := os.Truncate(segment, cut(at)); err != nil {
+				t.Fatal(err)
+			}
+
+			before := read()
+			for range 2 { // the first records what is there
+				_, err := m.Undo(t.Context(), nil)
+				if !errors.Is(err, store.ErrCorrupt) || errors.Is(err, ErrNothing) {
+					t.Errorf("Undo: %v, want the damage", err)
+				}
+				if _, err := m.Redo(t.Context(), nil); !errors.Is(err, store.ErrCorrupt) {
+					t.Errorf("Redo: %v, want the damage", err)
+				}
+			}
+			if now := read(); now != before {
+				t.Errorf("f is %q now, and was %q", now, before)
+			}
+			var last error
+			for _, last = range m.Find(t.Context(), &FindOptions{Text: "no such text"}) {
+			}
+			if !errors.Is(last, ErrNotAll) {
+				t.Errorf("Find: %v, want ErrNotAll", last)
+			}
+			if _, err := m.Resolve(t.Context(), "turn:77"); !errors.Is(err, ErrUnknown) ||
+				!strings.Contains(err.Error(), "damaged") {
+				t.Errorf("Resolve: %v, want that it is damaged", err)
+			}
+			if health := m.Health(); !strings.Contains(health, "damage was found") {
+				t.Errorf("Health = %q", health)
+			}
+
+			// What is restored from here on can be taken back.
+			b.turn(m, func() { b.write("f", "four") })
+			if _, err := m.RestoreFiles(t.Context(), &RestoreOptions{Target: "@~1"}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := m.Undo(t.Context(), nil); err != nil || read() != "four" {
+				t.Errorf("Undo of a restore that came since: %v, f is %q", err, read())
+			}
 		})
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/boocode/filestore/internal/capture"
 	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/health"
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/sessionlog"
 	"github.com/boocode/filestore/internal/vfs"
@@ -26,7 +27,8 @@ import (
 // Options are the choices at [Open].
 type Options struct {
 	// Engine shares what is open with other managers; StoreRoot, Home, Git,
-	// IgnoreFile, Logger and NoPrompts are its own then. Default: nothing is shared.
+	// IgnoreFile and NoPrompts are its own then, and so is Logger unless there is one
+	// for what is about this manager alone. Default: nothing is shared.
 	Engine *Engine
 
 	// StoreRoot is the directory that holds the stores of all projects, e.g.
@@ -178,6 +180,9 @@ func (m *FileSnapshotManager) warnDamage(ctx context.Context) {
 	damage, err := history.JournalShows(ctx, m.store, m.project.Worktree)
 	if len(damage) > 0 {
 		m.log.Warn("history damaged: see the store's check", "places", len(damage), "first", damage[0])
+		if !m.opts.ReadOnly {
+			health.Change(m.tree.dir, func(h *health.Health) { h.NoteDamage(len(damage)) }) // else the log alone says it
+		}
 	}
 	if err != nil {
 		m.log.Warn("history not looked at", "err", err)
@@ -193,9 +198,10 @@ func newManager(e *Engine, wt *worktree, opts *Options) *FileSnapshotManager {
 	o.Limits.NewBytes = cmp.Or(o.Limits.NewBytes, e.opts.Limits.NewBytes)
 	o.Limits.Files = cmp.Or(o.Limits.Files, e.opts.Limits.Files)
 	o.Limits.Time = cmp.Or(o.Limits.Time, e.opts.Limits.Time)
+	log := cmp.Or(opts.Logger, e.opts.Logger)
 	return &FileSnapshotManager{opts: o, engine: e, tree: wt, project: wt.project, store: wt.store,
-		log: e.opts.Logger, openDir: vfs.OpenDir,
-		busy: make(chan struct{}, 1), records: history.NewRecords(wt.store, wt.project.Worktree, e.opts.Logger),
+		log: log, openDir: vfs.OpenDir,
+		busy: make(chan struct{}, 1), records: history.NewRecords(wt.store, wt.project.Worktree, log),
 		steps: make(map[*session.Entry]*history.Step)}
 }
 

@@ -85,6 +85,9 @@ func (m *FileSnapshotManager) Resolve(ctx context.Context, rev string) (*Point, 
 // resolve is Resolve for who holds mu.
 func (m *FileSnapshotManager) resolve(ctx context.Context, rev string) (*Point, error) {
 	p, err := m.find(ctx, rev)
+	if errors.Is(err, ErrUnknown) && !errors.Is(err, errRecordLost) {
+		err = m.unlessLost(ctx, err)
+	}
 	if err == nil && p.State.IsZero() {
 		err = recordLost(rev)
 	}
@@ -94,9 +97,11 @@ func (m *FileSnapshotManager) resolve(ctx context.Context, rev string) (*Point, 
 	return p, nil
 }
 
+var errRecordLost = fmt.Errorf("%w: its record is lost", ErrUnknown)
+
 // recordLost says that the journal has lost what a name stands for.
 func recordLost(rev string) error {
-	return fmt.Errorf("revision %q: %w: its record is lost", rev, ErrUnknown)
+	return fmt.Errorf("revision %q: %w", rev, errRecordLost)
 }
 
 // find is resolve, but what it finds may be a start that is lost.
@@ -297,7 +302,7 @@ func (m *FileSnapshotManager) noSession(ctx context.Context) error {
 	return m.orLost(ctx, fmt.Errorf("session %q: %w", m.opts.Session, ErrNoSession))
 }
 
-// orLost returns an error that says that there are no records, or the damage of the journal, by which
+// orLost returns an error that says that there are no records, or the damage of the history, by which
 // there may have been some.
 func (m *FileSnapshotManager) orLost(ctx context.Context, none error) error {
 	damage, err := history.JournalDamage(ctx, m.store)
@@ -308,6 +313,18 @@ func (m *FileSnapshotManager) orLost(ctx context.Context, none error) error {
 		return fmt.Errorf("%v; but the history is damaged: %w", none, damage[0])
 	}
 	return none
+}
+
+// unlessLost adds to an error that says that something is not known the damage by which it may have been.
+func (m *FileSnapshotManager) unlessLost(ctx context.Context, unknown error) error {
+	damage, err := history.JournalShows(ctx, m.store, m.project.Worktree)
+	if err != nil {
+		return err
+	}
+	if len(damage) > 0 {
+		return fmt.Errorf("%w; but the history is damaged: %v", unknown, damage[0])
+	}
+	return unknown
 }
 
 // nthLast returns the end of the turn n before the newest on the line.

@@ -359,5 +359,5 @@ func (m *FileSnapshotManager) WhereIs(ctx context.Context, path string) (*Touch,
 			return t, nil
 		}
 	}
-	return nil, fmt.Errorf("where is %q: %w: no turn changed it", rel, ErrUnknown)
+	return nil, m.unlessLost(ctx, fmt.Errorf("where is %q: %w: no turn changed it", rel, ErrUnknown))
 }

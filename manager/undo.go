@@ -59,11 +59,11 @@ func (x *restore) takeBackNext(ctx context.Context, past bool) error {
 	if x.list == history.TopsUndo {
 		nothing = errNothingAgain
 	}
-	if last == nil && x.tip == nil {
+	if last == nil {
 		return x.m.orLost(ctx, nothing)
 	}
-	if last == nil {
-		return nothing
+	if err := x.lostSince(ctx, last); err != nil {
+		return err
 	}
 	from := &x.undo // the list that it is taken from
 	if x.undo, x.redo = last.Lists(); x.list == history.TopsUndo {
@@ -108,7 +108,23 @@ func (x *restore) takeBackNext(ctx context.Context, past bool) error {
 	if len(passed) > 0 {
 		return passedError(x.result.Passed)
 	}
-	return nothing
+	return x.m.orLost(ctx, nothing)
+}
+
+// lostSince returns an error if records of the worktree are lost that came after one: a restore may have
+// been among them.
+func (x *restore) lostSince(ctx context.Context, r *record) error {
+	isSince := func(seq uint64) bool { return seq > r.Seq }
+	if !slices.ContainsFunc(x.o.turns.Lost, isSince) {
+		return nil
+	}
+	lost, err := history.LostRecords(ctx, x.m.store)
+	for _, l := range lost {
+		if isSince(l.Seq) && l.Accepted.IsZero() && slices.Contains(x.o.turns.Lost, l.Seq) {
+			return fmt.Errorf("what was restored last is not known: %w", l.Damage)
+		}
+	}
+	return err
 }
 
 // wholeRestore returns the record of a restore that can be taken back: what was there before it is

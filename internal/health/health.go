@@ -50,7 +50,7 @@ type Health struct {
 	Version int       `json:"v"`
 	Checked time.Time `json:"checked"` // when a check has last come to its end; zero: never, as far as is known
 	Content time.Time `json:"content"` // when all content had last been read
-	Damage  int       `json:"damage"`  // places that it found in the structure
+	Damage  int       `json:"damage"`  // places in the structure, that it found or somebody has come across since
 	Bad     int       `json:"bad"`     // damaged objects that reading content has found
 	Next    string    `json:"next"`    // pack at which reading content goes on; "": at the first
 	BadNow  int       `json:"badNow"`  // damaged objects in the packs before that
@@ -144,6 +144,15 @@ func (h *Health) NoteChecked(damage int, now time.Time) {
 	h.Checked, h.Damage = now, damage
 	h.Failed, h.Last, h.Why = 0, time.Time{}, ""
 	h.Said, h.Logged = time.Time{}, time.Time{}
+}
+
+// NoteDamage remembers that somebody has come across damage in so many places, until the structure is
+// checked.
+func (h *Health) NoteDamage(places int) {
+	if places > h.Damage {
+		h.Damage = places
+		h.Said, h.Logged = time.Time{}, time.Time{}
+	}
 }
 
 // NoteLook remembers, for all processes, whether what was found in a directory could be
