@@ -3,6 +3,7 @@ package manager
 import (
 	"bytes"
 	"errors"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -262,5 +263,51 @@ func TestUndoOfLost(t *testing.T) {
 				t.Errorf("Undo of a restore that came since: %v, f is %q", err, read())
 			}
 		})
+	}
+}
+
+// What a restore takes from the disk can be brought back, also where the store has had it, and it was
+// damaged since.
+func TestRestoreOfDamaged(t *testing.T) {
+	b := newBench(t)
+	m, err := Open(t.Context(), b.dir, &Options{StoreRoot: b.stores, Session: "s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	b.initialize(m)
+	text := func(seed byte) string { // which is stored as it is
+		text := make([]byte, 100<<10)
+		rand.NewChaCha8([32]byte{seed}).Read(text)
+		return string(text)
+	}
+	b.turn(m, func() { b.write("f", text(1)) })
+	b.turn(m, func() { b.write("f", text(2)) })
+	packs, err := filepath.Glob(filepath.Join(m.StoreDir(), "packs", "*.pack"))
+	if err != nil || len(packs) != 1 {
+		t.Fatal(packs, err)
+	}
+	content, err := os.ReadFile(packs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := bytes.Index(content, []byte(text(2)[1000:1100]))
+	f, err := os.OpenFile(packs[0], os.O_RDWR, 0)
+	if err == nil {
+		_, err = f.WriteAt([]byte{content[i] ^ 1}, int64(i))
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	if _, err := m.RestoreFiles(t.Context(), &RestoreOptions{Target: "@~1"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Undo(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if now, err := os.ReadFile(filepath.Join(b.dir, "f")); err != nil || string(now) != text(2) {
+		t.Errorf("f is not what it was before the restore: %v", err)
 	}
 }

@@ -478,8 +478,9 @@ func (x *restore) apply(ctx context.Context) error {
 	return x.Done(ctx, c)
 }
 
-// newChange returns a change of the session's directory.
+// newChange returns a change of the session's directory. What goes by it is made sure of in the store.
 func (m *FileSnapshotManager) newChange(root *livedir.Root, w *cas.Writer, records change.Records) *change.Change {
+	w.MakeSure()
 	return &change.Change{Root: root, Blobs: m.store, Pages: m.tree.pages, Writer: w, Records: records, Log: m.log}
 }
 

@@ -791,3 +791,50 @@ func TestPackTakenUnderWriter(t *testing.T) {
 		}
 	}
 }
+
+// Who makes sure stores again what was damaged since the process has stored or found it.
+func TestMakeSure(t *testing.T) {
+	texts := [][]byte{small, large, []byte("and another"), bytes.Repeat([]byte("a long text "), 1000)}
+	for _, sealed := range []bool{false, true} {
+		if sealed {
+			setLimits(t, never, 1, never)
+		}
+		disk := vfstest.NewMem()
+		s := openDamaged(t, disk)
+		commit(t, s, "a", texts...)
+		s.waitSealed()
+		name := names(t, disk, "packs", ".pack")[0]
+		intact := len(readAll(t, disk, name))
+		put := func(session string) []acked {
+			w, err := s.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.MakeSure()
+			var ids []store.ID
+			for _, b := range texts {
+				id, err := put(w, b)
+				if err != nil {
+					t.Fatal(err)
+				}
+				ids = append(ids, id)
+			}
+			snap := &store.Snapshot{Tree: ids[0], Session: session}
+			if err := errors.Join(w.Commit(t.Context(), snap, 0), w.Close()); err != nil {
+				t.Fatal(err)
+			}
+			if stored := w.Stats().Objects > 0; stored != (session == "damaged") {
+				t.Errorf("sealed %v, %s: stored anything: %v", sealed, session, stored)
+			}
+			return []acked{{session, snap.Seq, ids}}
+		}
+		put("intact")
+		edit(t, disk, name, func(b []byte) []byte {
+			for i := layout.HeaderSize + pack.HeaderSize; i < intact; i += 500 {
+				b[i] ^= 0x55
+			}
+			return b
+		})
+		checkAcked(t, openDamaged(t, disk), put("damaged"))
+	}
+}

@@ -35,6 +35,7 @@ type Writer struct {
 	generation int
 	single     atomic.Bool // objects have records of their own
 	asked      atomic.Bool // an object was looked up since the journal was read
+	doubts     atomic.Bool // what is there already is read before it counts: see MakeSure
 	isLarge    bool        // it has filled a group; Store.wmu guards it
 
 	mu      sync.Mutex // guards the rest
@@ -201,6 +202,9 @@ func (w *Writer) put(kind uint8, id store.ID, data []byte, lane int) error {
 		return layout.ErrClosed
 	}
 	reserved, err := w.s.reserve(id)
+	if err == nil && !reserved && w.doubts.Load() {
+		reserved, err = w.reserveUnread(id)
+	}
 	if err != nil || !reserved {
 		return err
 	}
@@ -221,6 +225,31 @@ func (w *Writer) put(kind uint8, id store.ID, data []byte, lane int) error {
 	w.settled = false
 	w.mu.Unlock()
 	return nil
+}
+
+// MakeSure has the writer read, from here on, what it is given and has already, and store it again if it
+// was damaged since. It is for what is about to be destroyed elsewhere.
+func (w *Writer) MakeSure() { w.doubts.Store(true) }
+
+// reserveUnread is reserve for an object that is there, and counts if it can be read.
+func (w *Writer) reserveUnread(id store.ID) (bool, error) {
+	if w.s.isGrouped(id) { // it is in memory yet
+		return false, nil
+	}
+	buf := pack.TakeBuffer()
+	defer pack.PutBuffer(buf)
+	for _, loc := range w.s.copies(id) {
+		if err := w.s.flushFor(loc); err != nil {
+			return false, err
+		}
+		_, _, err := loc.Pack.Read(loc, buf)
+		damage, ok := errors.AsType[*object.CorruptError](err)
+		if !ok { // nil, too
+			return false, err
+		}
+		w.s.Distrust(damage)
+	}
+	return w.s.reserve(id)
 }
 
 // putRecord stores an object in a record of its own, and returns how long that is.
