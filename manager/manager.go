@@ -181,7 +181,8 @@ func (m *FileSnapshotManager) warnDamage(ctx context.Context) {
 	if len(damage) > 0 {
 		m.log.Warn("history damaged: see the store's check", "places", len(damage), "first", damage[0])
 		if !m.opts.ReadOnly {
-			health.Change(m.tree.dir, func(h *health.Health) { h.NoteDamage(len(damage)) }) // else the log alone says it
+			// If it cannot be remembered, the log alone says it.
+			health.Change(m.tree.dir, func(h *health.Health) { h.NoteDamage(len(damage)) })
 		}
 	}
 	if err != nil {
