@@ -119,8 +119,9 @@ type RestoreResult struct {
 	Items []rollback.Item `json:"items"` // of every path: what was done and why
 	Moves []rollback.Move `json:"moves,omitempty"`
 
-	TurnsTakenBack []int `json:"turnsTakenBack,omitempty"` // numbers of the turns that it takes off the line
-	TurnsPutBack   []int `json:"turnsPutBack,omitempty"`   // and of those that it puts on it again
+	// numbers of the turns that it takes off the line, and not of those of which it takes back a part
+	TurnsTakenBack []int `json:"turnsTakenBack,omitempty"`
+	TurnsPutBack   []int `json:"turnsPutBack,omitempty"` // and of those that it puts on it again
 	// of those that it was to take back the ones of which something is in still, if it is done and
 	// something is in conflict; nil: that is not known
 	TurnsLeft []int `json:"-"`
@@ -548,6 +549,8 @@ func (x *restore) loose(ctx context.Context) iter.Seq2[string, error] {
 // or puts on it.
 func (x *restore) fill(plan *livedir.Plan, back, forth []*record) {
 	x.result.Moves, x.result.Made = plan.Moves, madeBy(plan)
+	isPart := func(r *record) bool { return r.Behind != nil } // to or from the middle of a turn: the rest is in
+	back, forth = slices.DeleteFunc(slices.Clone(back), isPart), slices.DeleteFunc(slices.Clone(forth), isPart)
 	if plan.Changes() {
 		x.result.TurnsTakenBack, x.result.TurnsPutBack = numbers(back), numbers(forth)
 		if x.goes.pathsBack != nil { // of some paths only

@@ -269,16 +269,22 @@ func TestTimelineWithinTurn(t *testing.T) {
 			t.Errorf("%s: %q, want %q", what, got, want)
 		}
 	}
-	b.restore(m, &RestoreOptions{Target: "look:2"})
+	if r := b.restore(m, &RestoreOptions{Target: "look:2"}); !slices.Equal(r.TurnsTakenBack, []int{1}) {
+		t.Errorf("to the middle of turn 0, turns %v were taken back", r.TurnsTakenBack)
+	}
 	b.expectFiles(files{"a": "agent"})
 	list := []string{"restore[0 1] [] [0]"}
 	expect("to the middle", -1, list...)
-	b.undo(m)
+	if r := b.undo(m); !slices.Equal(r.TurnsPutBack, []int{1}) {
+		t.Errorf("from the middle of turn 0, turns %v were put back", r.TurnsPutBack)
+	}
 	list = append([]string{"undo[] [0 1] [0]"}, list...)
 	expect("back", -1, list...)
 	b.restore(m, &RestoreOptions{Target: "look:2"})
 	list = append([]string{"restore[0 1] [] [0]"}, list...)
-	b.revert(m, "0")
+	if r := b.revert(m, "0"); !slices.Equal(r.TurnsTakenBack, []int{0}) {
+		t.Errorf("of the rest of turn 0, turns %v were taken back", r.TurnsTakenBack)
+	}
 	b.expectFiles(files{"a": "0"})
 	list = append([]string{"restore[0] [] []"}, list...)
 	expect("the rest", 0, list...)

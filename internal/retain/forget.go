@@ -74,7 +74,7 @@ type ForgottenBlob struct {
 func PlanForget(ctx context.Context, s *cas.Store, opts *ForgetOptions) (*ForgetPlan, error) {
 	p, err := planForget(ctx, s, opts)
 	if err != nil {
-		return nil, fmt.Errorf("plan forget: %w", err)
+		return nil, fmt.Errorf("forget: %w", err)
 	}
 	return p, nil
 }
@@ -90,7 +90,7 @@ func planForget(ctx context.Context, s *cas.Store, opts *ForgetOptions) (*Forget
 			return nil, err
 		}
 		if len(ids) == 0 && !p.open {
-			return nil, fmt.Errorf("no turn has a prompt that is kept: %w", ErrNothingToForget)
+			return nil, fmt.Errorf("no turn has a prompt on record: %w", ErrNothingToForget)
 		}
 	}
 	if err := p.find(ctx, ids); err != nil {
@@ -197,14 +197,14 @@ func blobsToForget(ctx context.Context, s *cas.Store, opts *ForgetOptions) (map[
 	}
 	for _, path := range opts.Paths {
 		if !f.found[path] {
-			return nil, fmt.Errorf("path %q: %w: no snapshot has a file there", path, history.ErrUnknown)
+			return nil, fmt.Errorf("path %q: %w: no snapshot has anything there", path, history.ErrUnknown)
 		}
 	}
 	if len(f.ids) == 0 { // which is so already, and no mistake
 		f.ids = f.before
 	}
 	if len(f.ids) == 0 && len(opts.Paths) > 0 {
-		return nil, fmt.Errorf("%q: it is empty: %w", opts.Paths[0], ErrNothingToForget)
+		return nil, fmt.Errorf("path %q: it has no content, in no snapshot: %w", opts.Paths[0], ErrNothingToForget)
 	}
 	return f.ids, nil
 }
@@ -226,12 +226,12 @@ var emptyBlob = object.Hash(object.Blob, nil)
 func (f *forgotten) addBlobs() error {
 	for _, id := range f.opts.Blobs {
 		if id == emptyBlob {
-			return fmt.Errorf("blob %s: it is empty: %w", id.Short(), ErrNothingToForget)
+			return fmt.Errorf("blob %s: it is the content of empty files: %w", id.Short(), ErrNothingToForget)
 		}
 		if there, err := f.s.Has(id); err != nil {
 			return err
 		} else if _, err := f.s.Stored(object.Blob, id); there && errors.Is(err, store.ErrCorrupt) {
-			return fmt.Errorf("%s: %w: it is no file's content", id, history.ErrUnknown)
+			return fmt.Errorf("blob %s: %w: it is a directory's, and no file's content", id, history.ErrUnknown)
 		}
 		f.ids[id] = true
 	}
