@@ -215,8 +215,8 @@ func (b *bench) build(ctx context.Context, pkg string) error {
 func (b *bench) runTest(ctx context.Context, t testRun, limit time.Duration) ([]byte, error) {
 	args := []string{"-test.short", "-test.failfast", "-test.timeout=" + limit.String()}
 	for _, arg := range strings.Fields(t.args) {
-		if flag, ok := strings.CutPrefix(arg, "-"); ok {
-			arg = "-test." + flag
+		if arg == "-run" || arg == "-skip" { // other flags are the tests' own
+			arg = "-test." + arg[1:]
 		}
 		args = append(args, arg)
 	}
