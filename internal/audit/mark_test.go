@@ -45,7 +45,11 @@ func TestMarkNear(t *testing.T) {
 	var had *store.Snapshot
 	there := make(map[store.ID]bool)
 	sent, least := 0, 0
-	for i := range 100 {
+	steps := 100
+	if testing.Short() {
+		steps = 30
+	}
+	for i := range steps {
 		model.change(r, large)
 		next := &store.Snapshot{Tree: model.put(t, w)}
 		if i%3 == 0 {

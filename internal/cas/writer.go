@@ -36,6 +36,7 @@ type Writer struct {
 	single     atomic.Bool // objects have records of their own
 	asked      atomic.Bool // an object was looked up since the journal was read
 	doubts     atomic.Bool // what is there already is read before it counts: see MakeSure
+	sure       sync.Map    // places that were read for that, which are whole
 	isLarge    bool        // it has filled a group; Store.wmu guards it
 
 	mu      sync.Mutex // guards the rest
@@ -239,12 +240,20 @@ func (w *Writer) reserveUnread(id store.ID) (bool, error) {
 	buf := pack.TakeBuffer()
 	defer pack.PutBuffer(buf)
 	for _, loc := range w.s.copies(id) {
+		at := place{loc.Pack.ID, loc.Off}
+		if _, ok := w.sure.Load(at); ok { // a group has many
+			return false, nil
+		}
 		if err := w.s.flushFor(loc); err != nil {
 			return false, err
 		}
 		_, _, err := loc.Pack.Read(loc, buf)
+		if err == nil {
+			w.sure.Store(at, nil)
+			return false, nil
+		}
 		damage, ok := errors.AsType[*object.CorruptError](err)
-		if !ok { // nil, too
+		if !ok {
 			return false, err
 		}
 		w.s.Distrust(damage)
