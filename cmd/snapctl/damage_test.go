@@ -320,21 +320,22 @@ func (d *damaged) run(args ...string) (code int, out, stderr string) {
 }
 
 // exports exports all snapshots, and returns those that do not come back in whole,
-// and which of them are not known at all.
-func (d *damaged) exports(when string) (lost, unknown map[string]bool) {
-	lost, unknown = make(map[string]bool), make(map[string]bool)
+// which of them are not known at all, and of which it may not be known.
+func (d *damaged) exports(when string) (lost, unknown, unsure map[string]bool) {
+	lost, unknown, unsure = make(map[string]bool), make(map[string]bool), make(map[string]bool)
 	for _, entry := range slices.Sorted(maps.Keys(d.sample.want)) {
 		_, code, stderr := d.export(when, entry, d.sample.want[entry])
 		lost[entry] = code != 0
 		unknown[entry] = code == exitRefused
+		unsure[entry] = code == exitRefused || code == exitEnvironment // what lies behind cannot be read
 		if code == exitRefused && strings.Contains(stderr, "pruned") {
 			d.t.Errorf("%v: %s: export of %s: %s", d.done, when, entry, stderr)
 		}
 	}
-	for _, set := range []map[string]bool{lost, unknown} {
+	for _, set := range []map[string]bool{lost, unknown, unsure} {
 		maps.DeleteFunc(set, func(_ string, is bool) bool { return !is })
 	}
-	return lost, unknown
+	return lost, unknown, unsure
 }
 
 // export exports what a name stands for, and requires that it comes back as one of some contents: it returns which
@@ -361,9 +362,9 @@ func (d *damaged) export(when, rev string, wants ...map[string]string) (fit []in
 }
 
 // names requires that no turn is taken for another whose record is lost; but @~N passes over the newest that are.
-func (d *damaged) names(when string, unknown map[string]bool) {
+func (d *damaged) names(when string, unsure map[string]bool) {
 	lost := 0
-	for lost < len(d.sample.newest) && unknown[d.sample.newest[lost]] {
+	for lost < len(d.sample.newest) && unsure[d.sample.newest[lost]] {
 		lost++
 	}
 	over := make(map[int]int) // by how many were passed over, how many names fit
@@ -400,8 +401,8 @@ func (d *damaged) told(when string) (lost map[string]bool, code int) {
 	if strings.Contains(stderr, "check' lists") {
 		d.t.Errorf("%v: %s: check has a hint to run check: %s", d.done, when, stderr)
 	}
-	lost, unknown := d.exports(when)
-	d.names(when, unknown)
+	lost, unknown, unsure := d.exports(when)
+	d.names(when, unsure)
 	if len(lost) > 0 && code == 0 {
 		d.t.Errorf("%v: %s: %d of %d snapshots are lost, %d unknown, and check says %s", d.done, when, len(lost),
 			len(d.sample.want), len(unknown), out)
@@ -470,7 +471,7 @@ func (d *damaged) try() {
 // accept accepts what is lost: then there is no damage, all else is there, and is
 // pruned; and what is lost after that is told as ever.
 func (d *damaged) accept() {
-	before, _ := d.exports("before it is accepted")
+	before, _, _ := d.exports("before it is accepted")
 	if code, _, _ := d.run("repair", "--accept-loss", "-y"); code != 0 {
 		return // something else is wrong
 	}
@@ -479,14 +480,14 @@ func (d *damaged) accept() {
 			d.t.Errorf("%v: the loss is accepted, and then %q: %d %s%s", d.done, args, code, out, stderr)
 		}
 	}
-	lost, _ := d.exports("accepted")
+	lost, _, _ := d.exports("accepted")
 	for entry := range lost {
 		if !before[entry] { // fewer may be lost: this repair may bring back a record that the last has not
 			d.t.Errorf("%v: lost before it was accepted: %v, after a prune: %v", d.done, before, lost)
 		}
 	}
 	d.hurt()
-	more, _ := d.exports("hurt again")
+	more, _, _ := d.exports("hurt again")
 	if code, out, _ := d.run("check", "--read-data"); code == 0 && !maps.Equal(lost, more) {
 		d.t.Errorf("%v: lost and accepted: %v, lost: %v, and check says %s", d.done, lost, more, out)
 	}
