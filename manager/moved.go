@@ -258,10 +258,10 @@ func (x *restore) carry(ctx context.Context, a *aim) error {
 			pairs[by] = found
 		}
 		to, ok := pairs[by][p]
-		if !ok || a.carried[to] != "" {
+		w := a.expected[to]
+		if !ok || a.carried[to] != "" || w == nil { // it is left out there by now, and stays
 			continue
 		}
-		w := a.expected[to]
 		if a.carried[to] = p; w.Doubt == "" {
 			w.mix(cmp.Or(a.expected[p].Doubt, fmt.Sprintf("it was changed at %q by a turn that stays", p)))
 		}
