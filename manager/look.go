@@ -132,22 +132,28 @@ func (o *look) see(ctx context.Context, opts *capture.Options, keep int64) error
 
 // dispute has all who may have made a change claim its path, if somebody has claimed it and
 // nobody does now: an edit tool wrote the file, and has ended; what a command did to it later,
-// of this session or of another one, is anybody's.
+// of this session or of another one, is anybody's. A turn that does not tell of tools may claim
+// what it has written until it ends. So nothing is claimed in its place, unless the change would
+// be taken for that of another turn, which claimed the path and is not at work.
 func (o *look) dispute(ctx context.Context) error {
 	if len(o.windows) < 2 || o.last == nil {
 		return nil
 	}
 	var atWork []*history.OpenTurn
 	var claims, now [][]byte
+	foreign := make(map[*history.OpenTurn]windows.PathSet) // what others claimed of turns that do not tell of tools
 	for _, t := range o.turns.Open {
-		if slices.Contains(o.windows, t.Session) {
-			atWork, now = append(atWork, t), append(now, t.ClaimsNow()...)
-			if t.ToolWindows { // without them a turn may claim what it has written, until it ends
-				claims = slices.Concat(claims, t.Claims, t.Foreign)
-			}
+		if !slices.Contains(o.windows, t.Session) {
+			continue
+		}
+		atWork, now = append(atWork, t), append(now, t.ClaimsNow()...)
+		if t.ToolWindows {
+			claims = slices.Concat(claims, t.Claims, t.Foreign)
+		} else if len(t.Foreign) > 0 {
+			foreign[t] = windows.NewPathSet(t.Foreign)
 		}
 	}
-	if len(claims) == 0 {
+	if len(claims) == 0 && len(foreign) == 0 {
 		return nil
 	}
 	claimed, writes := windows.NewPathSet(claims), windows.NewPathSet(now)
@@ -156,8 +162,8 @@ func (o *look) dispute(ctx context.Context) error {
 			_, err = lost(err)
 			return err
 		}
-		if claimed.Has(d.Path) && !writes.Has(d.Path) {
-			for _, t := range atWork {
+		for _, t := range atWork {
+			if (claimed.Has(d.Path) || foreign[t].Has(d.Path)) && !writes.Has(d.Path) {
 				t.Dispute(d.Path)
 			}
 		}

@@ -340,7 +340,8 @@ func (md *model) look(fn func()) {
 	fn()
 }
 
-// dispute has all who may have changed a path claim it, if one has, and none does now.
+// dispute has all who may have changed a path claim it, if one has, and none does now; but
+// those that do not tell of tools only if it would be taken for that of somebody else.
 func (md *model) dispute(from, to world, windows []string) {
 	if len(windows) < 2 {
 		return
@@ -348,14 +349,18 @@ func (md *model) dispute(from, to world, windows []string) {
 	for _, p := range paths(from, to) {
 		claimed, writes := false, false
 		for _, s := range md.sessions {
-			claimed = claimed || has(s.claims, p) || has(s.foreign, p)
-			writes = writes || has(s.writes, p)
+			if slices.Contains(windows, s.id) {
+				claimed = claimed || s.byTools && (has(s.claims, p) || has(s.foreign, p))
+				writes = writes || has(s.writes, p)
+			}
 		}
-		if netChange(from, to, p) == "none" || !claimed || writes {
+		if netChange(from, to, p) == "none" || writes {
 			continue
 		}
 		for _, s := range md.sessions {
-			s.claims[p], s.foreign[p] = true, true
+			if slices.Contains(windows, s.id) && (claimed || has(s.foreign, p)) {
+				s.claims[p], s.foreign[p] = true, true
+			}
 		}
 	}
 }

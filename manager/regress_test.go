@@ -214,6 +214,29 @@ func TestNilOptions(t *testing.T) {
 	}
 }
 
+// TestClaimOfATurnThatEnded: what is written behind the turn that claimed the path may be another
+// session's doing, which no turn of the first one claims; so it is said of both.
+func TestClaimOfATurnThatEnded(t *testing.T) {
+	b := newBench(t)
+	m, other := b.open("s"), b.open("other")
+	b.initialize(m)
+	b.initialize(other)
+	b.start(other)
+	b.start(m)
+	b.must(m.Claim(t.Context(), "f"))
+	b.write("f", "1")
+	b.end(m)
+	b.start(m)
+	b.write("f", "2")
+	b.end(other)
+	b.end(m)
+	for _, m := range []*FileSnapshotManager{m, other} {
+		if d := cmp.Diff(map[string]string{"f": "added contested"}, brief(b.modified(m, nil))); d != "" {
+			t.Errorf("%s (-want +got):\n%s", m.Session(), d)
+		}
+	}
+}
+
 // A runtime that does not tell of tools may claim what it has written, though another session
 // looks before it does, and heard of an earlier claim.
 func TestClaimAfterALook(t *testing.T) {
