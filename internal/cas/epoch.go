@@ -162,6 +162,24 @@ func (s *Store) replaced(known [][16]byte) (list [][16]byte, err error) {
 	return list, nil
 }
 
+// heedCuts forgets what was in packs that this process appends to, and of which somebody has cut a part off.
+func (s *Store) heedCuts() error {
+	s.wmu.Lock()
+	var list [][16]byte
+	for _, w := range s.open() {
+		st, err := w.F.Stat()
+		if err != nil {
+			s.wmu.Unlock()
+			return err
+		}
+		if st.Size < w.Written {
+			list = append(list, w.ID)
+		}
+	}
+	s.wmu.Unlock()
+	return s.forgetPacks(list)
+}
+
 // forgetPacks forgets what was in packs whose files nobody else will find.
 func (s *Store) forgetPacks(gone [][16]byte) error {
 	if len(gone) == 0 {

@@ -372,8 +372,8 @@ func (s *Store) Epoch() (uint64, error) {
 }
 
 // PackLengths returns, for each pack that exists, up to where its objects can
-// be counted on: the length that the journal has for it, [math.MaxInt64] if it
-// is sealed. Whoever remembers that an object exists should remember with it
+// be counted on: the length that the journal has for it, or its own if somebody has
+// cut it, [math.MaxInt64] if it is sealed. Whoever remembers that an object exists should remember with it
 // the lengths at that time, and give them as was: if one is less by now, or missing,
 // something was taken away, put back from a copy, or is on no record any more.
 //
@@ -403,11 +403,13 @@ func (s *Store) packLengths(was map[[16]byte]int64) (map[[16]byte]int64, error) 
 			lengths[id] = s.j.Packs[id]
 		}
 	}
+	sealed := make(map[[16]byte]bool, len(lengths))
 	for _, name := range names {
-		id, sealed := layout.ParsePackID(name, ".idx")
-		if _, ok := lengths[id]; !sealed || !ok {
+		id, isIndex := layout.ParsePackID(name, ".idx")
+		if _, ok := lengths[id]; !isIndex || !ok {
 			continue
 		}
+		sealed[id] = true
 		lengths[id] = math.MaxInt64
 		if before, ok := was[id]; ok && before < math.MaxInt64 {
 			end, err := pack.IndexedEnd(s.fsys, s.id, id)
@@ -417,6 +419,19 @@ func (s *Store) packLengths(was map[[16]byte]int64) (map[[16]byte]int64, error) 
 			if end < before {
 				lengths[id] = end
 			}
+		}
+	}
+	for id, end := range lengths {
+		if sealed[id] || end == 0 {
+			continue
+		}
+		st, err := s.fsys.Stat(layout.PackName(id))
+		if errors.Is(err, fs.ErrNotExist) {
+			delete(lengths, id)
+		} else if err != nil {
+			return nil, err
+		} else {
+			lengths[id] = min(end, st.Size)
 		}
 	}
 	return lengths, nil

@@ -77,6 +77,9 @@ func (s *Store) Begin(ctx context.Context) (*Writer, error) {
 	if err == nil {
 		err = s.heed()
 	}
+	if err == nil {
+		err = s.heedCuts()
+	}
 	if err != nil {
 		lock.Close()
 		return nil, fmt.Errorf("begin writing: %w", err)
