@@ -308,13 +308,7 @@ func (s *Store) hasSound(id store.ID) (bool, error) {
 	if there, err := s.counts(id); !there || err != nil {
 		return false, err
 	}
-	s.mu.RLock()
-	absent := s.absent
-	s.mu.RUnlock()
-	for _, loc := range s.copies(id) {
-		if absent[loc.Pack.ID] {
-			continue
-		}
+	for _, loc := range s.lasting(id) {
 		if err := s.flushFor(loc); err != nil {
 			return false, err
 		}

@@ -833,3 +833,46 @@ func TestMakeSure(t *testing.T) {
 		checkAcked(t, openDamaged(t, disk), put("damaged"))
 	}
 }
+
+// Who makes sure does not count on what a prune is about to take away.
+func TestMakeSureBesidePrune(t *testing.T) {
+	setLimits(t, never, 1, never)
+	disk := vfstest.NewMem()
+	s := openDamaged(t, disk)
+	commit(t, s, "a", large)
+	s.waitSealed()
+	first := names(t, disk, "packs", ".pack")[0]
+	run := &pruneRun{s: s}
+	condemn := func(l journal.Ledger) (journal.Ledger, error) {
+		id, ok := layout.ParsePackID(strings.TrimPrefix(first, "packs/"), ".pack")
+		if l.Condemned = append(l.Condemned, id); !ok {
+			t.Fatal(first)
+		}
+		return l, nil
+	}
+	if err := run.record(t.Context(), condemn); err != nil {
+		t.Fatal(err)
+	}
+	commit(t, s, "b", large)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names(t, disk, "packs", ".pack") {
+		if name != first {
+			edit(t, disk, name, flip(layout.HeaderSize+pack.HeaderSize+100))
+		}
+	}
+	s = openDamaged(t, disk)
+	w, err := s.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	w.MakeSure()
+	if _, err := put(w, large); err != nil || w.Stats().Objects != 1 {
+		t.Errorf("%d objects stored, %v; want 1: only the condemned pack has a whole copy", w.Stats().Objects, err)
+	}
+	if n := len(s.copies(object.Hash(object.Blob, large))); n < 2 {
+		t.Errorf("%d copies are known, want that in the condemned pack among them", n)
+	}
+}

@@ -137,6 +137,14 @@ func (s *Store) copies(id store.ID) (list []pack.Location) {
 	return list
 }
 
+// lasting returns those of copies that are not about to be taken away.
+func (s *Store) lasting(id store.ID) []pack.Location {
+	list := s.copies(id)
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return slices.DeleteFunc(list, func(l pack.Location) bool { return s.absent[l.Pack.ID] })
+}
+
 // locate is find for an object that should be there: it looks again at what
 // other processes have done before it gives up.
 func (s *Store) locate(id store.ID) (pack.Location, error) {

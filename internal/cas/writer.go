@@ -242,7 +242,7 @@ func (w *Writer) reserveUnread(id store.ID) (bool, error) {
 	}
 	buf := pack.TakeBuffer()
 	defer pack.PutBuffer(buf)
-	for _, loc := range w.s.copies(id) {
+	for _, loc := range w.s.lasting(id) {
 		at := place{loc.Pack.ID, loc.Off}
 		if _, ok := w.sure.Load(at); ok { // a group has many
 			return false, nil
