@@ -13,6 +13,7 @@ import (
 
 	"github.com/boocode/filestore/internal/health"
 	"github.com/boocode/filestore/internal/object"
+	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/store"
 )
 
@@ -103,6 +104,7 @@ func TestHealthParts(t *testing.T) {
 // What a check has found damaged, or a restore, is stored again by the next turn if it is
 // on the disk still; then it can be restored, by another process, too, and a repair finds it.
 func TestDamagedIsStoredAgain(t *testing.T) {
+	testseed.Sequential(t)
 	for _, how := range []string{"check", "restore"} {
 		b := newBench(t)
 		m, err := Open(t.Context(), b.dir, &Options{StoreRoot: b.stores, Session: "s"})

@@ -8,12 +8,15 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/boocode/filestore/internal/testseed"
 )
 
 // TestLongSession: what a turn reads does not grow with the turns before it,
 // whether they changed something or not, or paths were restored by name, or the
 // runtime tells each step after the next.
 func TestLongSession(t *testing.T) {
+	testseed.Sequential(t)
 	for _, kind := range []string{"nothing", "a file", "by turns", "restores", "told late"} {
 		t.Run(kind, func(t *testing.T) {
 			tb := newBench(t)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/boocode/filestore/internal/merging"
+	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/rollback"
@@ -16,6 +17,7 @@ import (
 
 // What a restore makes of a whole path that a turn and the user have changed.
 func TestMergeWholePaths(t *testing.T) {
+	testseed.Sequential(t)
 	const text, turn, user, both = "1\n2\n3\n", "one\n2\n3\n", "one\n2\nthree\n", "1\n2\nthree\n"
 	large := strings.Repeat("0123456789abcde\n", merging.MaxText/16+1)
 	many := strings.Repeat("\n", merging.MaxLines/3)

@@ -64,6 +64,7 @@ func gitFiles(t testing.TB, root string) []string {
 // TestGitOracle: in random repositories a capture holds just what git tracks
 // or would add, through changes of rules, files and index.
 func TestGitOracle(t *testing.T) {
+	testseed.Sequential(t)
 	needGit(t)
 	r := testseed.Rand(t)
 	s := openStore(t, vfstest.NewMem())

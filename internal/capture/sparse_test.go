@@ -112,6 +112,7 @@ func compared(t testing.TB, g trees.Getter, old, new *tree.Result) []string {
 // TestSparse: what git takes out is not deleted, and what it brings back not
 // added; what others delete and add is, also beside it and in its place.
 func TestSparse(t *testing.T) {
+	testseed.Sequential(t)
 	names := []string{"top", "a/f", "a/b/f", "a/b/g", "a/c/f", "a/c/d/f", "z/f"}
 	sh := func(root, script string) {
 		t.Helper()
@@ -231,6 +232,7 @@ func TestSparse(t *testing.T) {
 // do meanwhile, a capture with a cache, a resident one and one from scratch
 // agree with each other and with what git says.
 func TestSparseRandom(t *testing.T) {
+	testseed.Sequential(t)
 	r := testseed.Rand(t)
 	var names []string
 	for i := range 80 {
@@ -537,6 +539,7 @@ func TestSparseHostileIndex(t *testing.T) {
 // TestSparseLarge: in a large directory, of which only the names are looked at
 // that are touched, it is known of all others what is taken out there.
 func TestSparseLarge(t *testing.T) {
+	testseed.Sequential(t)
 	var names []string
 	for i := range 2 * batchSize {
 		names = append(names, fmt.Sprintf("large/%d", i))

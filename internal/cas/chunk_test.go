@@ -47,6 +47,7 @@ func TestChangedChunks(t *testing.T) {
 
 // What goes wrong when chunks are being stored is told as it was.
 func TestPutReaderFails(t *testing.T) {
+	testseed.Sequential(t)
 	disk := vfstest.NewMem()
 	big := random(12<<20, 1)
 	for i := range 12 { // of different use to the compressor, so that they are not stored in their order

@@ -21,6 +21,7 @@ import (
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/cas/pack"
 	"github.com/boocode/filestore/internal/object"
+	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/store"
@@ -396,6 +397,7 @@ func TestRoundTrip(t *testing.T) {
 
 // The ID and the chunks of a blob do not depend on how it is read.
 func TestPutReaderOfOddReaders(t *testing.T) {
+	testseed.Sequential(t)
 	s := openMem(t, vfstest.NewMem())
 	big := random(3<<20, 2)
 	commit(t, s, "", big)

@@ -17,6 +17,7 @@ import (
 	"github.com/boocode/filestore/internal/cas/journal"
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/object"
+	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/store"
@@ -25,6 +26,7 @@ import (
 // Every way to find a snapshot agrees with a list of all, whatever became of
 // the summaries.
 func TestFindSnapshots(t *testing.T) {
+	testseed.Sequential(t)
 	for name, spoil := range map[string]func(t *testing.T, disk *vfstest.Mem){
 		"summaries": func(t *testing.T, disk *vfstest.Mem) {
 			if len(names(t, disk, "journal", ".sum")) < 3 {
@@ -268,6 +270,7 @@ func TestFindAfterDamage(t *testing.T) {
 
 // Finding one snapshot reads little, however many there are.
 func TestFindReadsLittle(t *testing.T) {
+	testseed.Sequential(t)
 	setLimits(t, never, never, 2000)
 	disk := vfstest.NewMem()
 	all := manySnapshots(t, disk, 2000)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/boocode/filestore/internal/object"
+	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/store"
 )
@@ -52,6 +53,7 @@ func fillForTransfer(t *testing.T, s *Store) (ids []store.ID, kinds map[store.ID
 
 // TestTransfer takes objects from one store into another, which has some of them, as they are kept.
 func TestTransfer(t *testing.T) {
+	testseed.Sequential(t)
 	for _, have := range []int{0, 1, 150} {
 		from, to := openMem(t, vfstest.NewMem()), openMem(t, vfstest.NewMem())
 		ids, kinds, large := fillForTransfer(t, from)
@@ -152,6 +154,7 @@ func importTwo(t *testing.T, s *Store, w *Writer, tree store.ID) {
 
 // TestTransferDamage shows that no changed record gets into a store.
 func TestTransferDamage(t *testing.T) {
+	testseed.Sequential(t)
 	from, to := openMem(t, vfstest.NewMem()), openMem(t, vfstest.NewMem())
 	ids, _, large := fillForTransfer(t, from)
 	live := from.NewLive()

@@ -16,6 +16,7 @@ import (
 	"github.com/boocode/filestore/internal/places"
 	"github.com/boocode/filestore/internal/remote/lines"
 	"github.com/boocode/filestore/internal/remote/remotetest"
+	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
 )
@@ -162,6 +163,7 @@ func faultOnce(t *testing.T, m *machine, mem *remotetest.Mem, fault *vfstest.Fau
 // TestCloneCut stops a clone at each of its requests. It says so, and the directory is as it was; then it is done in
 // the same directory, with the same store.
 func TestCloneCut(t *testing.T) {
+	testseed.Sequential(t)
 	setSizes(t, 4<<10, 100<<10)
 	rng := rand.New(rand.NewPCG(4, 4))
 	a, mem := newMachine(t), remotetest.NewMem()

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
@@ -29,6 +30,7 @@ func chain(t *testing.T, name string, levels int) (s *cas.Store, root store.ID) 
 // TestDeep: in a chain of directories nobody goes on to where no directory of a tree can be. That one is damage, like a
 // directory that cannot be read: it is said, and all else is there.
 func TestDeep(t *testing.T) {
+	testseed.Sequential(t)
 	for name, levels := range map[string]int{"d": 40_000, strings.Repeat("n", 255): 1_000} {
 		s, root := chain(t, name, levels)
 		can := (MaxDir + 1) / (len(name) + 1) // so many may be in each other

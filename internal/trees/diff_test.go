@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/boocode/filestore/internal/object"
+	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
@@ -48,6 +49,7 @@ func randomTree(t *testing.T, r *rand.Rand, p Putter, depth int) (store.ID, map[
 
 // TestDiff compares Diff with a comparison of full listings.
 func TestDiff(t *testing.T) {
+	testseed.Sequential(t)
 	r := rand.New(rand.NewPCG(1, 2))
 	o := NewOverlay(nil)
 	for range 300 {

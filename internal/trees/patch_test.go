@@ -10,12 +10,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
 
 // TestPatch checks random edits of random trees against a map of paths.
 func TestPatch(t *testing.T) {
+	testseed.Sequential(t)
 	rng := rand.New(rand.NewPCG(1, 2))
 	names := []string{"a", "a-b", "a0", "b", "c\xff"}
 	randomPath := func() string {

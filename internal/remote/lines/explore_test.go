@@ -8,6 +8,8 @@ import (
 	"math/bits"
 	"testing"
 	"time"
+
+	"github.com/boocode/filestore/internal/testseed"
 )
 
 // This file explores the protocol of docs/reference/format-remote.md §7 as a model: all orders in which the
@@ -1026,6 +1028,7 @@ func mWorlds() (small, large []*mWorld) {
 
 // TestProtocol explores the protocol as it is: nothing is lost.
 func TestProtocol(t *testing.T) {
+	testseed.Sequential(t)
 	small, large := mWorlds()
 	if *explore {
 		small = append(small, large...)

@@ -5,6 +5,8 @@ import (
 	"hash/maphash"
 	"maps"
 	"testing"
+
+	"github.com/boocode/filestore/internal/testseed"
 )
 
 // This file has the explorer take states for one that can lead to nothing different: what nobody looks at any more is
@@ -151,6 +153,7 @@ func (w *mWorld) all(s mState) (next map[mState]bool, failed string) {
 // TestProtocolReduced compares, in the small worlds, each state with what it is reduced to: what is wrong with them is
 // the same, and what comes next. So a world that was explored with the one was explored with the other.
 func TestProtocolReduced(t *testing.T) {
+	testseed.Sequential(t)
 	worlds, large := mWorlds()
 	if *explore {
 		worlds = append(worlds, large[:3]...)
