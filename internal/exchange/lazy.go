@@ -350,29 +350,34 @@ func (f *Fetcher) ranges(p *cas.Promises, ids []store.ID) (list []packRange) {
 	slices.SortFunc(wanted, byPlace)
 	wanted = slices.Compact(wanted) // a group has many
 	all := f.places(p)
-	ahead := len(wanted) <= fewParts
+	gap, ahead := uint64(maxGap), uint64(0)
+	if len(wanted) <= fewParts {
+		gap, ahead = maxAhead, maxAhead // what is read ahead is not asked for again
+	}
 	for len(wanted) > 0 {
 		pack := wanted[0].Pack
 		n := slices.IndexFunc(wanted, func(at cas.PromisedPlace) bool { return at.Pack != pack })
 		if n < 0 {
 			n = len(wanted)
 		}
-		list = joinPlaces(list, packRef(&p.Packs[pack]), wanted[:n])
+		list = joinPlaces(list, packRef(&p.Packs[pack]), wanted[:n], gap)
 		wanted = wanted[n:]
 	}
 	list = bridge(list, maxRanges)
 	for i := range list { // what lies in gaps comes, too, and what is near behind
 		r := &list[i]
 		from, to := r.parts[0].Off, r.end()
-		if ahead {
-			to += maxAhead
+		end := to + ahead
+		if i+1 < len(list) && list[i+1].parts[0].Pack == r.parts[0].Pack {
+			end = min(end, list[i+1].parts[0].Off)
 		}
 		in := all[r.parts[0].Pack]
 		first, _ := slices.BinarySearchFunc(in, from, func(p cas.PromisedPlace, off uint64) int {
 			return cmp.Compare(p.Off, off)
 		})
 		last := first
-		for last < len(in) && endOf(in[last]) <= to && (last == first || in[last].Off < endOf(in[last-1])+maxGap) {
+		for last < len(in) && (endOf(in[last]) <= to ||
+			endOf(in[last]) <= end && in[last].Off < endOf(in[last-1])+maxGap) {
 			last++
 		}
 		r.parts = in[first:last]
@@ -401,10 +406,11 @@ func byPlace(a, b cas.PromisedPlace) int {
 	return cmp.Or(cmp.Compare(a.Pack, b.Pack), cmp.Compare(a.Off, b.Off))
 }
 
-// joinPlaces adds ranges that have places of one pack, which are in order: those that are near come in one.
-func joinPlaces(list []packRange, ref *lines.PackRef, places []cas.PromisedPlace) []packRange {
+// joinPlaces adds ranges that have places of one pack, which are in order: those come in one that are less apart
+// than gap bytes.
+func joinPlaces(list []packRange, ref *lines.PackRef, places []cas.PromisedPlace, gap uint64) []packRange {
 	for i, at := range places {
-		if n := len(list) - 1; i > 0 && at.Off < list[n].end()+maxGap && endOf(at)-list[n].parts[0].Off <= maxRange {
+		if n := len(list) - 1; i > 0 && at.Off < list[n].end()+gap && endOf(at)-list[n].parts[0].Off <= maxRange {
 			list[n].parts = append(list[n].parts, at)
 			continue
 		}
@@ -738,7 +744,7 @@ func (x *evicting) verify(p *promising) error {
 	}
 	for i, list := range byPack {
 		slices.SortFunc(list, byPlace)
-		ranges = joinPlaces(ranges, packRef(&p.packs[i]), slices.Compact(list))
+		ranges = joinPlaces(ranges, packRef(&p.packs[i]), slices.Compact(list), maxGap)
 	}
 	seen := make(map[store.ID]bool)
 	var mu sync.Mutex // guards seen

@@ -17,7 +17,9 @@ import (
 	"github.com/boocode/filestore/internal/places"
 	"github.com/boocode/filestore/internal/remote"
 	"github.com/boocode/filestore/internal/remote/lines"
+	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/store"
 )
 
@@ -49,6 +51,88 @@ func lazyFile(dir, i int) (name, text string) {
 }
 
 const lazyDirs, lazyFiles = 60, 50
+
+// TestRanges asks for objects at random: all that is wanted comes, and nothing twice, over gaps of
+// which nothing is promised, too. What few parts are in comes in one request, where it is near.
+func TestRanges(t *testing.T) {
+	rng := testseed.Rand(t)
+	for range 200 {
+		s := cas.Promises{Packs: make([]cas.PromisedPack, 1+rng.IntN(3))}
+		all := make(map[store.ID]cas.PromisedPlace)
+		for pack := range s.Packs {
+			off := uint64(16)
+			for range rng.IntN(300) {
+				at := cas.PromisedPlace{Pack: pack, Off: off, Len: uint32(1 + rng.IntN(100<<10))}
+				if rng.IntN(50) == 0 {
+					at.Len = uint32(5 << 20)
+				}
+				off = endOf(at) + []uint64{0, 0, 0, 0, 0, 30 << 10, 60 << 10, 300 << 10}[rng.IntN(8)]
+				all[store.ID{byte(pack), byte(len(all)), byte(len(all) >> 8)}] = at
+			}
+			s.Packs[pack] = cas.PromisedPack{Generation: 1, Size: off, Index: off}
+		}
+		p := promised(t, s.Packs, all)
+		var ids []store.ID
+		one := []int{1, 2, 40}[rng.IntN(3)]
+		for id := range all {
+			if rng.IntN(one) == 0 {
+				ids = append(ids, id)
+			}
+		}
+		list := new(Fetcher).ranges(p, ids)
+		wanted := make(map[cas.PromisedPlace]bool)
+		for _, id := range ids {
+			wanted[all[id]] = true
+		}
+		comes := make(map[cas.PromisedPlace]int)
+		var ends []uint64 // of what is wanted in each range
+		for i, r := range list {
+			ends = append(ends, 0)
+			for _, at := range r.parts {
+				if comes[at]++; wanted[at] {
+					ends[i] = endOf(at)
+				}
+			}
+			if i == 0 || list[i-1].parts[0].Pack != r.parts[0].Pack {
+				continue
+			}
+			from, to := list[i-1].end(), r.parts[0].Off
+			if to < from {
+				t.Errorf("%d bytes come twice", from-to)
+			}
+			isLong := endOf(r.parts[0])-list[i-1].parts[0].Off > maxRange
+			if gap := to - ends[i-1]; len(ids) <= fewParts && gap < maxAhead && !isLong {
+				t.Errorf("two requests for what is %d bytes apart", gap)
+			}
+		}
+		for at := range wanted {
+			if n := comes[at]; n != 1 {
+				t.Errorf("%+v of %d comes %d times", at, len(ids), n)
+			}
+		}
+	}
+}
+
+// promised has a store take up what a remote promises, and returns it.
+func promised(t *testing.T, packs []cas.PromisedPack, all map[store.ID]cas.PromisedPlace) *cas.Promises {
+	t.Helper()
+	s, err := cas.OpenFS(t.Context(), vfstest.NewMem(), new(cas.Options))
+	if err == nil {
+		defer s.Close()
+		err = errors.Join(s.FS().Mkdir("remotes", 0o700), s.FS().Mkdir("remotes/team", 0o700))
+	}
+	if err == nil {
+		err = s.AddPromises(t.Context(), "team", packs, all)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := s.PromisesOf("team")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
 
 // TestLazy counts what it costs to read contents that were left at a remote, and has reads fail
 // while that is away.
