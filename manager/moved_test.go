@@ -993,3 +993,25 @@ func TestMergeMovedBackIsOthers(t *testing.T) {
 	b.restore(m, &RestoreOptions{Target: "turn:2", OnDirty: rollback.Merge})
 	b.expectFiles(files{"b": numbered(map[int]string{1: "turn 0", 4: "turn 1", 8: "user"})})
 }
+
+// A turn changes which files are left out, so that one that somebody has changed seems to move to another
+// that holds the same: nothing was moved, and a restore leaves both as they are.
+func TestMergeMovedByRules(t *testing.T) {
+	user := numbered(map[int]string{1: "turn", 4: "user"})
+	last := numbered(map[int]string{1: "turn", 4: "user", 7: "turn"})
+	b := newBench(t)
+	m := b.open("s")
+	b.write(".booignore", "/dir/\n")
+	b.write("a", numbered(nil))
+	b.write("dir/a", last)
+	b.initialize(m)
+	b.turn(m, func() { b.write("a", numbered(map[int]string{1: "turn"})) })
+	b.write("a", user)
+	b.turn(m, func() { b.write("a", last) })
+	b.turn(m, func() { b.write(".booignore", "/a\n") })
+	for _, policy := range []rollback.Policy{rollback.Skip, rollback.Merge} {
+		b.restore(m, &RestoreOptions{Target: "start", OnDirty: policy})
+		b.expectFiles(files{"a": last, "dir/a": last, ".booignore": "/dir/\n"})
+		b.undo(m)
+	}
+}
