@@ -162,12 +162,9 @@ func (f *finder) run(ctx context.Context, say func(*Found) bool) error {
 	}
 	why := f.gap.String()
 	if why == "" { // what nothing leads to is not missed
-		damage, err := history.JournalShows(ctx, f.m.store, f.m.project.Worktree)
-		if err != nil {
+		var err error
+		if why, err = history.Shown(ctx, f.m.store, f.m.project.Worktree); err != nil {
 			return err
-		}
-		if len(damage) > 0 {
-			why = fmt.Sprintf("the history is damaged: %v", damage[0])
 		}
 	}
 	if why != "" {

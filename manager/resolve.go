@@ -317,12 +317,12 @@ func (m *FileSnapshotManager) orLost(ctx context.Context, none error) error {
 
 // unlessLost adds to an error that says that something is not known the damage by which it may have been.
 func (m *FileSnapshotManager) unlessLost(ctx context.Context, unknown error) error {
-	damage, err := history.JournalShows(ctx, m.store, m.project.Worktree)
+	damage, err := history.Shown(ctx, m.store, m.project.Worktree)
 	if err != nil {
 		return err
 	}
-	if len(damage) > 0 {
-		return fmt.Errorf("%w; but the history is damaged: %v", unknown, damage[0])
+	if damage != "" {
+		return fmt.Errorf("%w; but %s", unknown, damage)
 	}
 	return unknown
 }

@@ -56,6 +56,15 @@ func JournalShows(ctx context.Context, s *cas.Store, worktree string) ([]*object
 	return nil, nil
 }
 
+// Shown says, for people, what [JournalShows] finds first; "": nothing.
+func Shown(ctx context.Context, s *cas.Store, worktree string) (string, error) {
+	damage, err := JournalShows(ctx, s, worktree)
+	if err != nil || len(damage) == 0 {
+		return "", err
+	}
+	return fmt.Sprintf("the history is damaged: %v", damage[0]), nil
+}
+
 // A LostRecord is a record that the journal has no more.
 type LostRecord struct {
 	Seq      uint64

@@ -256,6 +256,7 @@ type Snapshots struct {
 	Snapshots  []Snapshot `json:"snapshots"`
 	Total      int        `json:"total" jsonschema:"entries on all pages"`
 	NextCursor string     `json:"nextCursor,omitempty" jsonschema:"there is more: call again with it as cursor"`
+	NotAll     string     `json:"notAll,omitempty" jsonschema:"why there may have been more: what is damaged"`
 }
 
 func list(ctx context.Context, m *manager.FileSnapshotManager, p *ListArgs) (*Snapshots, error) {
@@ -295,6 +296,9 @@ func list(ctx context.Context, m *manager.FileSnapshotManager, p *ListArgs) (*Sn
 		return nil, err
 	}
 	r := &Snapshots{Snapshots: []Snapshot{}, Total: len(all)}
+	if r.NotAll, err = history.Shown(ctx, inside.Store(m), m.Project().Worktree); err != nil {
+		return nil, err
+	}
 	rest := all[min(c.item, len(all)):min(c.item+pageLimit(p.Limit), len(all))]
 	left := room
 	r.Snapshots = append(r.Snapshots, rest[:fit(rest, &left)]...)
@@ -342,6 +346,9 @@ func (r *Snapshots) text() string {
 				b.WriteString(what)
 			}
 		}
+	}
+	if r.NotAll != "" {
+		b.WriteString("\nThere may have been more: " + r.NotAll + ".")
 	}
 	return b.String() + more(r.NextCursor)
 }

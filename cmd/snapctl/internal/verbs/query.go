@@ -78,6 +78,7 @@ type Snapshot struct {
 type Snapshots struct {
 	Snapshots  []Snapshot `json:"snapshots"`
 	NextCursor string     `json:"nextCursor,omitempty"`
+	NotAll     string     `json:"notAll,omitempty"` // why there may have been more: what is damaged
 }
 
 // Find asks for changes by which a text came or went.
@@ -210,6 +211,10 @@ func snapshots(ctx context.Context, s *Session, p *SnapshotsOf) (*Snapshots, err
 		return nil, err
 	}
 	answer := &Snapshots{Snapshots: []Snapshot{}}
+	answer.NotAll, err = history.Shown(ctx, inside.Store(s.FileSnapshotManager), s.Project().Worktree)
+	if err != nil {
+		return nil, err
+	}
 	if p.NewestFirst {
 		if p.Branches {
 			ctx = inside.WithAllBranches(ctx)

@@ -10,7 +10,6 @@ package verbs
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -240,13 +239,13 @@ func initialize(ctx context.Context, s *Session, a *client.Initialize) (*client.
 	for _, c := range health.Read(dir).Concerns(dir, time.Now()) {
 		answer.Concerns = append(answer.Concerns, client.Concern(c))
 	}
-	damage, err := history.JournalShows(ctx, inside.Store(s.FileSnapshotManager), s.Project().Worktree)
+	damage, err := history.Shown(ctx, inside.Store(s.FileSnapshotManager), s.Project().Worktree)
 	if err != nil {
 		return nil, err
 	}
-	if len(damage) > 0 {
+	if damage != "" {
 		answer.Concerns = append(answer.Concerns, client.Concern{Urgent: true,
-			Text: fmt.Sprintf("the history is damaged: %v: 'snapctl check' lists all that is", damage[0])})
+			Text: damage + ": 'snapctl check' lists all that is"})
 	}
 	return answer, nil
 }
