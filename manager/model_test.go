@@ -189,6 +189,8 @@ type modelSession struct {
 	returns string       // what the append callback returns: "id" or "nothing"
 }
 
+func (s *modelSession) isOpen() bool { return s.open }
+
 // A model runs random events against managers and a naive model side by side.
 type model struct {
 	*bench
@@ -199,7 +201,7 @@ type model struct {
 	seq       int
 }
 
-// TestModel checks what the managers of two sessions in one directory say
+// TestModel checks what the managers of some sessions in one directory say
 // against full copies of it, for every pair of entries.
 func TestModel(t *testing.T) {
 	t.Parallel()
@@ -214,9 +216,9 @@ func TestModel(t *testing.T) {
 
 func (md *model) run() {
 	md.edit()
-	for i, id := range []string{"one", "two"} {
+	for _, id := range []string{"one", "two", "three"}[:2+md.rng.IntN(2)] {
 		s := &modelSession{id: id, steps: make(map[string]*modelStep), log: session.NewTree(),
-			byTools: i == 0 && md.rng.IntN(2) == 0, returns: []string{"id", "nothing"}[md.rng.IntN(2)]}
+			byTools: md.rng.IntN(3) == 0, returns: []string{"id", "nothing"}[md.rng.IntN(2)]}
 		md.sessions = append(md.sessions, s)
 		md.reopen(s)
 		md.look(func() { md.initialize(s.m) })
@@ -224,7 +226,7 @@ func (md *model) run() {
 		s.log.Add(session.Entry{ID: md.name("user"), Type: "message", Role: "user"})
 	}
 	for range *modelSteps {
-		s := md.sessions[md.rng.IntN(2)]
+		s := md.sessions[md.rng.IntN(len(md.sessions))]
 		switch n := md.rng.IntN(12); {
 		case n < 5:
 			md.edit()
@@ -243,7 +245,7 @@ func (md *model) run() {
 			}
 		case n == 7 && !s.open:
 			md.navigate(s)
-		case n == 8 && !md.sessions[0].open && !md.sessions[1].open && md.rng.IntN(2) == 0:
+		case n == 8 && !slices.ContainsFunc(md.sessions, (*modelSession).isOpen) && md.rng.IntN(2) == 0:
 			md.move()
 		case n == 8 && !s.open:
 			md.reopen(s)

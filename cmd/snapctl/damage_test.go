@@ -46,6 +46,7 @@ type damaged struct {
 
 	lost, unknown bool // something was, at some time
 	later         bool // there may be newer turns than those of the sample
+	hidden        int  // so many damages show only to who reads
 }
 
 // A damageSample is a project and a store of some segments and packs.
@@ -288,6 +289,11 @@ func (d *damaged) hurt() {
 		}
 	}
 	d.done = append(d.done, strings.TrimPrefix(name, dir)+" "+what)
+	_, err = os.Stat(strings.TrimSuffix(name, ".pack") + ".idx")
+	isOpenPack := strings.HasSuffix(name, ".pack") && errors.Is(err, fs.ErrNotExist)
+	if !isOpenPack || !strings.HasPrefix(what, "cut ") && what != "is deleted" {
+		d.hidden++
+	}
 }
 
 // special removes a file, or puts something else there.
@@ -419,8 +425,8 @@ func (d *damaged) told(when string) (lost map[string]bool, code int) {
 	return lost, code
 }
 
-// snapshot takes a snapshot behind a check, which found all damage there is unless it failed: if the snapshot says
-// that it did, all of the directory is in the store.
+// snapshot takes a snapshot behind a check, which found all damage there is unless it failed, or where all of it
+// shows without reading: if the snapshot says that it did, all of the directory is in the store.
 func (d *damaged) snapshot(what string, check int) {
 	d.later = true
 	code, said, _ := d.run("snapshot")
@@ -441,6 +447,9 @@ func (d *damaged) snapshot(what string, check int) {
 }
 
 func (d *damaged) try() {
+	if d.hidden == 0 && d.r.IntN(2) == 0 {
+		d.snapshot("a snapshot before anybody has read", 0)
+	}
 	lost, check := d.told("damaged")
 	for range max(0, d.r.IntN(6)-2) { // turns come before the repair, and damage between them
 		d.snapshot("a snapshot before the repair", check)
