@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/hunks"
 	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/retain"
 	"github.com/boocode/filestore/internal/vfs"
@@ -448,10 +449,6 @@ func TestHunkErrors(t *testing.T) {
 		}
 		b.holds("A2345678Cabcd")
 	}
-	p := &picks{ids: []string{"1234"}, fits: []map[string]string{{"12345678-4": "12345678", "12349999-4": "12349999"}}}
-	if err := p.check(); !errors.Is(err, ErrAmbiguous) || !strings.Contains(err.Error(), "12345678 or 12349999") {
-		t.Errorf("an ID that fits two: %v", err)
-	}
 	for _, policy := range []string{"skip", "overwrite"} {
 		q := &RevertOptions{Turns: []string{"0"}, Hunks: ids[:1]}
 		if err := q.OnDirty.UnmarshalText([]byte(policy)); err != nil {
@@ -467,6 +464,40 @@ func TestHunkErrors(t *testing.T) {
 		t.Errorf("a part of an ID: %v, %v", r, err)
 	}
 	b.holds("12345678Cabcd")
+}
+
+// TestHunkNames asks for hunks by what several may be called, also of two files, and of two turns
+// that made the same change.
+func TestHunkNames(t *testing.T) {
+	type one struct {
+		hash, path string
+		turn       uint64
+	}
+	all := []one{{"123456789a", "a", 4}, {"123456789b", "b", 4}, {"1234aaaaaa", "a", 4}, {"feedfeed00", "a", 4},
+		{"feedfeed00", "a", 5}}
+	for id, want := range map[string]string{
+		"1234aa":       "",
+		"123456789a":   "",
+		"123456789b-4": "",
+		"feedfeed-5":   "",
+		"feedfeed00-5": "",
+		"feed-6":       "it is not of these changes, or not any more: list them again",
+		"1234":         `it may be 123456789a of "a" or 123456789b of "b" or 1234aaaa`,
+		"12345678":     `it may be 123456789a of "a" or 123456789b of "b"`,
+		"12345678-4":   `it may be 123456789a of "a" or 123456789b of "b"`,
+		"feedfeed":     "it may be feedfeed-4 or feedfeed-5",
+	} {
+		p, err := newPicks([]string{id})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range all {
+			p.has(&hunks.Hunk{ID: o.hash[:8], Hash: o.hash}, o.path, o.turn, 0)
+		}
+		if err := p.check(); (err == nil) != (want == "") || err != nil && !strings.HasSuffix(err.Error(), ": "+want) {
+			t.Errorf("%s: %v, want %q", id, err, want)
+		}
+	}
 }
 
 // A restore takes back hunks of what it would take back, of several turns.

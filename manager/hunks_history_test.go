@@ -2,11 +2,13 @@ package manager
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"testing"
 
 	"github.com/boocode/filestore/internal/testhistory"
@@ -121,6 +123,7 @@ func TestHunksOfHistory(t *testing.T) {
 			break
 		}
 	}
+	list = toldApart(t, m, list)
 	all := revert(nil)
 	want := files()
 	undo("the turn")
@@ -171,4 +174,31 @@ func TestHunksOfHistory(t *testing.T) {
 	if same == 0 {
 		t.Error("no file is without a conflict")
 	}
+}
+
+// toldApart gives hunks of which others have the ID, of other files, the names that a revert says they have.
+func toldApart(t *testing.T, m *FileSnapshotManager, list []Hunk) []Hunk {
+	t.Helper()
+	times := make(map[string]int)
+	for _, h := range list {
+		times[h.ID]++
+	}
+	said := regexp.MustCompile(`([0-9a-f]+) of "([^"]*)"`)
+	for i := range list {
+		h := &list[i]
+		if times[h.ID] == 1 {
+			continue
+		}
+		_, err := m.Revert(t.Context(), &RevertOptions{Turns: []string{"0"}, Hunks: []string{h.ID}})
+		if !errors.Is(err, ErrAmbiguous) {
+			t.Fatalf("hunk %s, of which there are %d: %v", h.ID, times[h.ID], err)
+		}
+		for _, name := range said.FindAllStringSubmatch(err.Error(), -1) {
+			if name[2] == h.Path {
+				t.Logf("hunk %s of %s is %s", h.ID, h.Path, name[1])
+				h.ID = name[1]
+			}
+		}
+	}
+	return list
 }

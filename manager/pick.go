@@ -18,28 +18,34 @@ import (
 // A picks is IDs of hunks that were chosen, or parts of them.
 type picks struct {
 	ids  []string
-	fits []map[string]string // of each: hunks that it fits, as they are among others that made the same change
+	fits []map[fit]bool // of each
+}
+
+// A fit is a hunk that was chosen, as it is among others that made the same change.
+type fit struct {
+	id, hash, path string
+	of             string // turn and window, as they are behind the ID
 }
 
 func newPicks(ids []string) (*picks, error) {
-	p := &picks{ids: ids, fits: make([]map[string]string, len(ids))}
+	p := &picks{ids: ids, fits: make([]map[fit]bool, len(ids))}
 	for i, id := range ids {
-		if p.fits[i] = make(map[string]string); len(id) < minPrefix {
+		if p.fits[i] = make(map[fit]bool); len(id) < minPrefix {
 			return nil, fmt.Errorf("hunk %q: %w: want %d characters of an ID at least", id, ErrUnknown, minPrefix)
 		}
 	}
 	return p, nil
 }
 
-// has reports whether a hunk of a turn's window was chosen; all are of nil.
-func (p *picks) has(h *hunks.Hunk, turn uint64, window int) (is bool) {
+// has reports whether a hunk of a file, in a turn's window, was chosen; all are of nil.
+func (p *picks) has(h *hunks.Hunk, path string, turn uint64, window int) (is bool) {
 	if p == nil {
 		return true
 	}
-	full := hunkID(h.ID, turn, window)
+	f := fit{h.ID, h.Hash, path, hunkID("", turn, window)}
 	for i, id := range p.ids {
-		if id == full || strings.HasPrefix(h.ID, id) {
-			p.fits[i][full], is = h.ID, true
+		if digits := strings.TrimSuffix(id, f.of); len(digits) >= minPrefix && strings.HasPrefix(h.Hash, digits) {
+			p.fits[i][f], is = true, true
 		}
 	}
 	return is
@@ -48,20 +54,40 @@ func (p *picks) has(h *hunks.Hunk, turn uint64, window int) (is bool) {
 // check requires that each ID fits one hunk.
 func (p *picks) check() error {
 	for i, id := range p.ids {
-		fits := slices.Sorted(maps.Values(p.fits[i]))
-		switch len(fits) {
+		switch len(p.fits[i]) {
 		case 0:
 			return fmt.Errorf("hunk %q: %w: it is not of these changes, or not any more: list them again",
 				id, ErrUnknown)
 		case 1:
 			continue
 		}
-		if len(slices.Compact(slices.Clone(fits))) < len(fits) {
-			fits = slices.Sorted(maps.Keys(p.fits[i]))
-		}
-		return fmt.Errorf("hunk %q: %w: it may be %s", id, ErrAmbiguous, strings.Join(fits, " or "))
+		return fmt.Errorf("hunk %q: %w: it may be %s", id, ErrAmbiguous, strings.Join(fitNames(p.fits[i]), " or "))
 	}
 	return nil
+}
+
+// fitNames returns names of hunks by which each is told from the others, in order. Hunks of two files
+// that have an ID in common have more digits, and their paths.
+func fitNames(fits map[fit]bool) (names []string) {
+	for f := range fits {
+		isAgain, digits := false, len(f.id)
+		for g := range fits {
+			isAgain = isAgain || g.hash == f.hash && g.of != f.of
+			for g.hash != f.hash && strings.HasPrefix(g.hash, f.hash[:digits]) {
+				digits++
+			}
+		}
+		name := f.hash[:digits]
+		if isAgain {
+			name += f.of
+		}
+		if digits > len(f.id) {
+			name += fmt.Sprintf(" of %q", f.path)
+		}
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
 }
 
 // isTaken reports whether cuts have a hunk, or all of its lines.
@@ -123,10 +149,10 @@ func (pk *picked) pick(f *hunkedFile, turn uint64, p *picks) error {
 		parts := f.list[i+1:]
 		parts = parts[:countParts(f.partOf[i+1:])]
 		i += 1 + len(parts)
-		chosen, divided, left := p.has(h, turn, f.window), false, !isTaken(h, f.cuts)
+		chosen, divided, left := p.has(h, f.path, turn, f.window), false, !isTaken(h, f.cuts)
 		some := make([]bool, len(parts)) // that were chosen
 		for j := range parts {
-			some[j] = p.has(&parts[j], turn, f.window)
+			some[j] = p.has(&parts[j], f.path, turn, f.window)
 			taken := isTaken(&parts[j], f.cuts)
 			if some[j] && (taken || !left) && p != nil {
 				return takenError(&parts[j])

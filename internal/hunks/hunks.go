@@ -59,8 +59,9 @@ const (
 type Hunk struct {
 	// Of the path, both states and the ranges: the same whatever the file is now, and
 	// of no other hunk of the two states. 8 hex digits, more in the rare case that
-	// two hunks of a file have these in common.
+	// two hunks of a file have these in common; of other files one may have them, too.
 	ID   string
+	Hash string // 64 hex digits, of which ID is the beginning
 	Kind Kind
 
 	Before, After patch.Side // its lines; one of them may be none
@@ -139,7 +140,6 @@ func Parts(path string, before, after State, h *Hunk) []Hunk {
 
 // name gives hunks their IDs.
 func name(list []Hunk, path string, before, after *State) {
-	ids := make([]string, len(list))
 	for i, h := range list {
 		b := append(append([]byte(path), 0), before.ID[:]...)
 		b = append(b, after.ID[:]...)
@@ -150,12 +150,12 @@ func name(list []Hunk, path string, before, after *State) {
 			b = fmt.Appendf(b, "%s %o %o", h.Kind, before.Mode, after.Mode)
 		}
 		sum := blake3.Sum256(b)
-		ids[i] = hex.EncodeToString(sum[:])
+		list[i].Hash = hex.EncodeToString(sum[:])
 	}
 	for digits := idDigits; ; digits++ {
 		seen := make(map[string]bool)
 		for i := range list {
-			list[i].ID = ids[i][:digits]
+			list[i].ID = list[i].Hash[:digits]
 			seen[list[i].ID] = true
 		}
 		if len(seen) == len(list) {

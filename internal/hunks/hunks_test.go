@@ -32,6 +32,12 @@ func TestBetween(t *testing.T) {
 		{ID: "f9256b48", Kind: Lines, Before: side("b\n", 1, 2, 2), After: side("B\n", 1, 2, 2)},
 		{ID: "e56b8ab5", Kind: Lines, Before: side("e", 4, 5, 8), After: side("e\nf\n", 4, 6, 8)},
 	}
+	for i := range min(len(want), len(got)) {
+		want[i].Hash = got[i].Hash
+		if !strings.HasPrefix(got[i].Hash, got[i].ID) || len(got[i].Hash) != 64 {
+			t.Errorf("ID %s is not the beginning of %s", got[i].ID, got[i].Hash)
+		}
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Between (-want +got):\n%s", diff)
 	}
