@@ -1,8 +1,10 @@
 package manager
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +16,7 @@ import (
 	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/internal/sessionlog"
 	"github.com/boocode/filestore/session"
+	"github.com/boocode/filestore/store"
 )
 
 // A repair makes the turns again that the journal has lost, from the session's log:
@@ -149,6 +152,76 @@ func TestRebuild(t *testing.T) {
 				b.holds("g "+text, text)
 			}
 		})
+	}
+}
+
+// TestTurnsBeforeAMadeStart goes back from a turn to one of which a repair made a start, since what came
+// before it is lost, in the log, too: that is no way to the start of the session.
+func TestTurnsBeforeAMadeStart(t *testing.T) {
+	b := newBench(t)
+	open := func() *FileSnapshotManager {
+		m, err := Open(t.Context(), b.dir, &Options{StoreRoot: b.stores, Session: "s"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	m := open()
+	b.initialize(m)
+	segment := filepath.Join(m.StoreDir(), "journal", "00000001.log")
+	var ends []int64
+	var entries []string
+	var want store.ID
+	for i := range 4 {
+		st, err := os.Stat(segment)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends = append(ends, st.Size())
+		entries = append(entries, b.turn(m, func() { b.write("f", fmt.Sprint(i)) }))
+		if p, err := m.Resolve(t.Context(), "@"); err != nil {
+			t.Fatal(err)
+		} else if i == 2 {
+			want = p.State.Tree
+		}
+	}
+	if _, err := inside.Of(m).ExportLog(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.must(m.Close())
+	for _, at := range ends[1:3] { // two bytes of a record do not come back
+		flipByte(t, segment, at+40)
+		flipByte(t, segment, at+41)
+	}
+	name := filepath.Join(m.StoreDir(), m.place().Sessions(), "s.jsonl")
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flipByte(t, name, int64(bytes.Index(text, []byte(entries[1])))-1) // the line is none
+	s, err := cas.Open(t.Context(), m.StoreDir(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := s.PlanRepair(t.Context())
+	if err == nil {
+		err = history.Rebuild(t.Context(), s, plan, nil)
+	}
+	if err != nil || len(plan.Records) != 1 {
+		t.Fatalf("records %+v, %v", plan.Records, err)
+	}
+	b.must(errors.Join(s.Repair(t.Context(), plan.OnlyJournal()), s.Close()))
+	m = open()
+	defer m.Close()
+	p, err := m.Resolve(t.Context(), "turn:3~1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.State.Tree != want {
+		t.Errorf("turn:3~1 is tree %s; want what turn 2 left, %s", p.State.Tree.Short(), want.Short())
+	}
+	if p, err := m.Resolve(t.Context(), "turn:3~2"); !errors.Is(err, ErrUnknown) {
+		t.Errorf("turn:3~2 is %+v, %v", p, err)
 	}
 }
 

@@ -157,10 +157,8 @@ func (l *line) turnsBefore(ctx context.Context, p *Point, rev string, n int) (*P
 			return nil, recordLost(fmt.Sprintf("%s~%d", rev, n))
 		}
 		switch {
-		case r == nil && left <= 1 && isOwn:
-			return l.startPoint(ctx)
 		case r == nil && left <= 1:
-			start, err := l.startOf(ctx, at)
+			start, err := l.startBefore(ctx, last, at)
 			if err != nil {
 				return nil, err
 			}
@@ -184,6 +182,21 @@ func (l *line) turnsBefore(ctx context.Context, p *Point, rev string, n int) (*P
 		}
 		return l.atTurn(ctx, r.Turn()) // it is on the line in part
 	}
+}
+
+// startBefore returns the start before the first turn that is known of those up to one: the session's, or what a
+// repair has made a start of, a turn before which all are lost. first may be nil.
+func (l *line) startBefore(ctx context.Context, first, turn *record) (*record, error) {
+	if first != nil && first.Seq != 0 && first.Facts.Prev != 0 && l.log == nil {
+		prev, err := l.m.records.StepAt(ctx, first.Facts.Prev, first.Session)
+		if err != nil || prev.Seq == first.Facts.Prev && prev.Kind == history.KindStart && prev.Next() > 0 {
+			return prev, err
+		}
+	}
+	if turn.Session == l.m.opts.Session {
+		return l.start(ctx)
+	}
+	return l.startOf(ctx, turn)
 }
 
 // findName finds what has a name of its own.
