@@ -291,7 +291,7 @@ func (d *damaged) hurt() {
 	d.done = append(d.done, strings.TrimPrefix(name, dir)+" "+what)
 	_, err = os.Stat(strings.TrimSuffix(name, ".pack") + ".idx")
 	isOpenPack := strings.HasSuffix(name, ".pack") && errors.Is(err, fs.ErrNotExist)
-	if !isOpenPack || !strings.HasPrefix(what, "cut ") && what != "is deleted" {
+	if !isOpenPack || !strings.HasPrefix(what, "cut ") && !strings.HasPrefix(what, "is ") {
 		d.hidden++
 	}
 }

@@ -426,11 +426,12 @@ func (s *Store) packLengths(was map[[16]byte]int64) (map[[16]byte]int64, error) 
 			continue
 		}
 		st, err := s.fsys.Stat(layout.PackName(id))
-		if errors.Is(err, fs.ErrNotExist) {
+		switch {
+		case errors.Is(err, fs.ErrNotExist) || err == nil && st.Kind != vfs.Regular:
 			delete(lengths, id)
-		} else if err != nil {
+		case err != nil:
 			return nil, err
-		} else {
+		default:
 			lengths[id] = min(end, st.Size)
 		}
 	}
