@@ -32,11 +32,11 @@ func Rand(t testing.TB) *rand.Rand {
 	return rand.New(rand.NewPCG(Of(t), name.Sum64()))
 }
 
-// Sequential skips a test of one goroutine where tests run under the race detector (-short), which has
-// nothing to say of it and makes it ten times slower.
+// Sequential skips a test of one goroutine where tests run under the race detector (-race -short), which
+// has nothing to say of it and makes it ten times slower.
 func Sequential(t testing.TB) {
 	t.Helper()
-	if testing.Short() {
+	if raceDetector && testing.Short() {
 		t.Skip("one goroutine, of which the race detector has nothing to say")
 	}
 }
