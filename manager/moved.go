@@ -259,7 +259,7 @@ func (x *restore) carry(ctx context.Context, a *aim) error {
 		}
 		to, ok := pairs[by][p]
 		w := a.expected[to]
-		if !ok || a.carried[to] != "" || w == nil { // it is left out there by now, and stays
+		if !ok || a.carried[to] != "" || w == nil { // nothing is to come back there: it stays
 			continue
 		}
 		if a.carried[to] = p; w.Doubt == "" {

@@ -373,9 +373,10 @@ func (s *Store) Epoch() (uint64, error) {
 
 // PackLengths returns, for each pack that exists, up to where its objects can
 // be counted on: the length that the journal has for it, or its own if somebody has
-// cut it, [math.MaxInt64] if it is sealed. Whoever remembers that an object exists should remember with it
-// the lengths at that time, and give them as was: if one is less by now, or missing,
-// something was taken away, put back from a copy, or is on no record any more.
+// cut it, [math.MaxInt64] if it is sealed. Whoever remembers that an object exists
+// should remember with it the lengths at that time, and give them as was: if one is
+// less by now, or missing, something was taken away, put back from a copy, or is on no
+// record any more. Of a sealed pack that was cut later only who reads it finds out.
 //
 // A pack can be sealed before the end that it once had on record: whoever takes it up
 // behind a loss of the journal's newest records cannot count on more. Of one that was
