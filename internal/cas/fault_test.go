@@ -671,31 +671,38 @@ func TestCrashDuringSeal(t *testing.T) {
 }
 
 // A name whose sync failed is not durable until it is synced again, whoever
-// uses the file meanwhile.
+// uses the file meanwhile: also where there was no space, and what had the name is
+// cut back to nothing, and taken up by the next.
 func TestFailedNameSync(t *testing.T) {
 	for _, dir := range []string{".", "packs", "journal"} {
-		disk := vfstest.NewMem()
-		failed := false
-		fault := &vfstest.Fault{At: -1, Err: syscall.EIO}
-		fault.Trace = func(op, name string) {
-			if op == "SyncDir" && name == dir && !failed {
-				if dir == "." { // the first is for the directories, the second for FORMAT
-					if _, err := disk.Stat(layout.FormatName); errors.Is(err, fs.ErrNotExist) {
-						return
+		for _, cause := range []error{syscall.EIO, syscall.ENOSPC} {
+			disk := vfstest.NewMem()
+			failed := false
+			fault := &vfstest.Fault{At: -1, Err: cause}
+			fault.Trace = func(op, name string) {
+				if op == "SyncDir" && name == dir && !failed {
+					if dir == "." { // the first is for the directories, the second for FORMAT
+						if _, err := disk.Stat(layout.FormatName); errors.Is(err, fs.ErrNotExist) {
+							return
+						}
 					}
+					failed = true
+					fault.At = fault.Count()
 				}
-				failed = true
-				fault.At = fault.Count()
+			}
+			if err := commits([][]byte{small})(t.Context(), vfstest.WithFault(disk, fault),
+				func(acked) {}); !errors.Is(err, cause) {
+				t.Errorf("SyncDir %s: commit returned %v, want %v", dir, err, cause)
+			}
+			var acks []acked
+			if err := commits([][]byte{small})(t.Context(), disk,
+				func(a acked) { acks = append(acks, a) }); err != nil {
+				t.Fatal(err)
+			}
+			verify(t, disk.AfterCrash(nil), acks, 0)
+			if t.Failed() {
+				t.Fatalf("SyncDir %s, %v", dir, cause)
 			}
 		}
-		if err := commits([][]byte{small})(t.Context(), vfstest.WithFault(disk, fault),
-			func(acked) {}); !errors.Is(err, syscall.EIO) {
-			t.Errorf("SyncDir %s: commit returned %v, want EIO", dir, err)
-		}
-		var acks []acked
-		if err := commits([][]byte{small})(t.Context(), disk, func(a acked) { acks = append(acks, a) }); err != nil {
-			t.Fatal(err)
-		}
-		verify(t, disk.AfterCrash(nil), acks, 0)
 	}
 }
