@@ -127,7 +127,8 @@ func TestDamagedFrame(t *testing.T) {
 }
 
 // The start of a segment restates what holds from before. If that is lost,
-// the segments before still say it: no pack may be taken for shorter.
+// the segments before still say it: no pack may be taken for shorter, and no
+// old record that the segment says again for a new one.
 func TestDamagedStart(t *testing.T) {
 	setLimits(t, never, never, 500)
 	disk, acks := vfstest.NewMem(), []acked(nil)
@@ -140,7 +141,8 @@ func TestDamagedStart(t *testing.T) {
 		for i := range 4 {
 			acks = append(acks, commit(t, s, "live", fmt.Append(nil, "content ", i)))
 		}
-		return nil
+		_, err := s.Relabel(t.Context(), acks[0].seq, "late")
+		return err
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -152,6 +154,7 @@ func TestDamagedStart(t *testing.T) {
 		t.Fatalf("%d segments, want 2", len(segs))
 	}
 	offs := frameOffsets(t, disk, 2)
+	fresh := len(offs) - 3 // but for the state, the label and the end
 	for name, hurt := range map[string]struct {
 		fn   func([]byte) []byte
 		lost int // snapshots at the end
@@ -159,11 +162,11 @@ func TestDamagedStart(t *testing.T) {
 		"header":             {flip(10), 0},
 		"checksum of header": {flip(62), 0},
 		"state":              {flip(offs[0] + 40), 0},
-		"end at the state":   {func(b []byte) []byte { return b[:offs[0]+10] }, len(offs) - 2},
-		"end at the header":  {func(b []byte) []byte { return b[:layout.HeaderSize] }, len(offs) - 2},
-		"half a header":      {func(b []byte) []byte { return b[:20] }, len(offs) - 2},
-		"empty":              {func(b []byte) []byte { return nil }, len(offs) - 2},
-		"zeros":              {func(b []byte) []byte { return make([]byte, len(b)) }, len(offs) - 2},
+		"end at the state":   {func(b []byte) []byte { return b[:offs[0]+10] }, fresh},
+		"end at the header":  {func(b []byte) []byte { return b[:layout.HeaderSize] }, fresh},
+		"half a header":      {func(b []byte) []byte { return b[:20] }, fresh},
+		"empty":              {func(b []byte) []byte { return nil }, fresh},
+		"zeros":              {func(b []byte) []byte { return make([]byte, len(b)) }, fresh},
 	} {
 		t.Run(name, func(t *testing.T) {
 			left := disk.AfterCrash(nil)

@@ -244,6 +244,10 @@ func verify(t *testing.T, fsys vfs.FS, acks []acked, known int) {
 	for _, snap := range snapshotsOf(t, s) {
 		checkBlob(t, s, snap.Tree)
 	}
+	listed, found := seqsOf(t, s.Snapshots(t.Context())), seqsOf(t, s.ByTree(t.Context(), ""))
+	if !slices.Equal(found, listed) {
+		t.Errorf("a search for all finds snapshots %v, listed are %v", found, listed)
+	}
 	acks = slices.Clone(acks)
 	// In the session as in a new one, over an object that may be half there.
 	for _, session := range []string{"", "after"} {
