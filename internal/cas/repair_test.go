@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -136,63 +137,100 @@ func checkRepaired(t *testing.T, s *Store, acks []acked) {
 	}
 }
 
-// Each operation of a repair fails in turn, once and for good. What was intact
-// stays readable throughout, also after a power cut, and a second repair ends
-// what the first began.
+// Operations of a repair fail, once or for good: each that gives something a name, takes
+// it away or makes it durable, and some of the others. What was intact stays readable
+// throughout, also after a power cut, no damaged pack is lost, and a second repair ends what
+// the first began. What is copied comes into one pack, or into many that end before the
+// copies are committed.
 func TestRepairFaults(t *testing.T) {
-	step := stride(29, 67)
-	whole, acks, _ := hurtDisk(t)
-	for _, sticky := range []bool{false, true} {
-		for at := testseed.Rand(t).Int64N(step); !t.Failed(); at += step {
-			disk := whole.AfterCrash(nil) // a copy
-			fault := &vfstest.Fault{At: at, Sticky: sticky, Err: syscall.EIO}
-			var op, name string
-			n := int64(0)
-			var mu sync.Mutex // packs are sealed in the background
-			fault.Trace = func(o, f string) {
-				mu.Lock()
-				defer mu.Unlock()
-				if n == at {
-					op, name = o, f
-				}
-				n++
-			}
-			err := session(t.Context(), vfstest.WithFault(disk, fault), func(s *Store) error {
-				_, err := repair(t.Context(), s)
-				return err
-			})
-			if err == nil && fault.Fired() && !quiet(op, name) && !writesSummary(op, name) {
-				// But for an index that was not written in the background.
-				if plan := planOf(t, disk); len(plan.Packs)+len(plan.Gone)+len(plan.Damage) > 0 {
-					t.Errorf("fault at %d (%s %s): not reported, and left is %+v", at, op, name, plan)
-				}
-			}
-			for i, left := range []*vfstest.Mem{disk.AfterCrash(nil),
-				disk.AfterCrash(rand.New(rand.NewPCG(uint64(at), 1))), disk} {
-				s := openDamaged(t, left)
-				checkAcked(t, s, acks)
-				if _, err := repair(t.Context(), s); err != nil {
-					t.Errorf("repair of what is left: %v", err)
-				}
-				checkRepaired(t, s, acks)
-				if q := names(t, left, "quarantine", ".pack"); len(q) < 3 {
-					t.Errorf("quarantine has %q, want three packs", q)
-				}
-				if err := s.Close(); err != nil {
-					t.Error(err)
-				}
-				if t.Failed() {
-					t.Fatalf("fault at %d (%s %s), sticky=%v, disk %d: %v", at, op, name, sticky, i, err)
-				}
-			}
-			if !fault.Fired() {
-				if err != nil {
-					t.Error(err)
-				}
-				break
-			}
+	whole, acks, bad := hurtDisk(t)
+	lasts := func(op string) bool { return slices.Contains([]string{"Sync", "SyncDir", "Rename", "Remove"}, op) }
+	others := func(op string) bool { return !lasts(op) }
+	step := stride(41, 89)
+	for _, c := range []struct {
+		sealMax int64
+		sticky  bool
+	}{{never, true}, {never, false}, {1, false}} {
+		setLimits(t, c.sealMax, 3<<10, 400)
+		f := &repairFault{counts: lasts, sticky: c.sticky}
+		for ; f.try(t, whole, acks, bad); f.at++ {
+		}
+		f = &repairFault{counts: others, sticky: c.sticky, at: testseed.Rand(t).Int64N(step)}
+		for ; f.try(t, whole, acks, bad); f.at += step {
 		}
 	}
+}
+
+// A repairFault has one operation of a repair fail, or it and all behind it.
+type repairFault struct {
+	counts func(op string) bool
+	at     int64 // the operation, of those that count
+	sticky bool
+}
+
+// try repairs what is hurt and looks at what is left. It reports whether something failed.
+func (f *repairFault) try(t *testing.T, hurt *vfstest.Mem, acks []acked, bad []string) bool {
+	t.Helper()
+	disk := hurt.AfterCrash(nil) // a copy
+	var (
+		mu       sync.Mutex // guards the rest: packs are sealed in the background
+		n        int64
+		op, name string // what failed
+		repairer *Store
+	)
+	fault := &vfstest.Fault{At: -1, Err: syscall.EIO}
+	fault.Trace = func(op, name string) {
+		if op == "Close" && repairer != nil && slices.Contains(bad, name) {
+			repairer.waitSealed() // what goes on in the background fails before all is copied
+		}
+	}
+	fault.Fails = func(o, file string) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		if op != "" {
+			return f.sticky
+		}
+		if f.counts(o) {
+			if n == f.at {
+				op, name = o, file
+			}
+			n++
+		}
+		return op != ""
+	}
+	err := session(t.Context(), vfstest.WithFault(disk, fault), func(s *Store) error {
+		repairer = s
+		_, err := repair(t.Context(), s)
+		return err
+	})
+	if err == nil && fault.Fired() && !quiet(op, name) && !writesSummary(op, name) {
+		// But for an index that was not written in the background.
+		if plan := planOf(t, disk); len(plan.Packs)+len(plan.Gone)+len(plan.Damage) > 0 {
+			t.Errorf("not reported, and left is %+v", plan)
+		}
+	}
+	if !fault.Fired() && err != nil {
+		t.Error(err)
+	}
+	for i, left := range []*vfstest.Mem{disk.AfterCrash(nil),
+		disk.AfterCrash(rand.New(rand.NewPCG(uint64(f.at), 1))), disk} {
+		s := openDamaged(t, left)
+		checkAcked(t, s, acks)
+		if _, err := repair(t.Context(), s); err != nil {
+			t.Errorf("repair of what is left: %v", err)
+		}
+		checkRepaired(t, s, acks)
+		if q := names(t, left, "quarantine", ".pack"); len(q) < len(bad) {
+			t.Errorf("quarantine has %q, want %d packs", q, len(bad))
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if t.Failed() {
+			t.Fatalf("fault at %d (%s %s), sticky=%v, disk %d: %v", f.at, op, name, f.sticky, i, err)
+		}
+	}
+	return fault.Fired()
 }
 
 func planOf(t *testing.T, fsys vfs.FS) *RepairPlan {
