@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -552,6 +553,45 @@ func TestPruneBesideWriters(t *testing.T) {
 	checkClean(t, s)
 	if freed == 0 || len(gone) == 0 {
 		t.Error("nothing was pruned")
+	}
+}
+
+// Who looks at the packs while a prune takes some away does not take one in again, and
+// make the index of what goes: nothing of it is left.
+func TestPruneBesideReaders(t *testing.T) {
+	setLimits(t, never, 1, never) // a pack for each commit
+	disk := vfstest.NewMem()
+	lib := new(library)
+	err := session(t.Context(), disk, func(s *Store) error {
+		lib.mustCommit(t, s, "old", []byte("old tree"), random(50<<10, 1))
+		lib.mustCommit(t, s, "kept", []byte("kept tree"), large)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	readers := []*Store{openMem(t, disk), openMem(t, disk)}
+	looked := 0
+	fault := &vfstest.Fault{At: -1, Trace: func(op, name string) {
+		if op != "Remove" || !strings.HasPrefix(name, "packs/") || looked == len(readers) {
+			return
+		}
+		if _, err := readers[looked].Has(object.Hash(object.Blob, large)); err != nil {
+			t.Error(err)
+		}
+		looked++
+	}}
+	s := openMem(t, vfstest.WithFault(disk, fault))
+	if _, r, err := lib.prune(t.Context(), s,
+		func(snap *store.Snapshot) bool { return snap.Session == "kept" }); err != nil || r.Packs != 1 {
+		t.Fatalf("prune: %+v, %v", r, err)
+	}
+	if looked != len(readers) {
+		t.Errorf("%d readers have looked, want %d", looked, len(readers))
+	}
+	name := only(t, disk, "packs", ".pack")
+	if index := only(t, disk, "packs", ".idx"); strings.TrimSuffix(index, ".idx") != strings.TrimSuffix(name, ".pack") {
+		t.Errorf("left are %s and %s", name, index)
 	}
 }
 
