@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -212,6 +213,50 @@ func TestForgetBusy(t *testing.T) {
 		t.Error(err)
 	}
 	checkClean(t, s)
+}
+
+// What another process stores again at any moment of a run, until all files are looked
+// through, is not told as gone, and is there.
+func TestForgetStoredAgain(t *testing.T) {
+	setLimits(t, never, 1, never) // a pack for each commit
+	raw := random(20<<10, 7)
+	for _, when := range []struct{ op, name string }{ // the first such operation behind the announcement
+		{"OpenFile", layout.EpochLock(0)}, // it waits for those who write
+		{"OpenFile", "packs/"},            // it copies what stays
+		{"Stat", layout.ForgottenName},    // it makes a note
+		{"Remove", "packs/"},
+		{"ReadDir", "quarantine"},
+	} {
+		disk := vfstest.NewMem()
+		lib := new(library)
+		if err := session(t.Context(), disk, func(s *Store) error {
+			lib.mustCommit(t, s, "a", []byte("tree"), raw)
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		other := openMem(t, disk)
+		var again acked
+		fault := &vfstest.Fault{At: -1, Trace: func(op, name string) {
+			if op != when.op || !strings.HasPrefix(name, when.name) || again.seq > 0 {
+				return
+			}
+			if n, err := other.Epoch(); n == 0 || err != nil {
+				return // it is not announced, or failed
+			}
+			again = lib.mustCommit(t, other, "b", []byte("other tree"), raw)
+		}}
+		s := openMem(t, vfstest.WithFault(disk, fault))
+		err := lib.forget(t, s, raw)
+		if err == nil || !strings.Contains(err.Error(), "stored again") {
+			t.Errorf("%v: forget what is stored again meanwhile: %v, want an error that says so", when, err)
+		}
+		checkAcked(t, s, []acked{again})
+		if err := lib.forget(t, other, raw); err != nil {
+			t.Errorf("%v: once more: %v", when, err)
+		}
+		checkForgotten(t, disk, raw)
+	}
 }
 
 // What is damaged may be anything: in a sealed pack the content of what stays, in
