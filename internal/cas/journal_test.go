@@ -10,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/boocode/filestore/internal/cas/journal"
@@ -194,6 +195,36 @@ func TestDamagedFrameOfTheOther(t *testing.T) {
 	}
 	left := disk.AfterCrash(nil)
 	edit(t, left, layout.SegmentName(1), flip(at+40))
+	verify(t, left, []acked{second}, 1)
+}
+
+// The same where its pack is being sealed: a record that does not name the pack any more
+// waits until the pack's own index vouches for it.
+func TestDamagedFrameBesideSeal(t *testing.T) {
+	setLimits(t, never, 1, never) // a pack for each commit
+	var left *vfstest.Mem
+	var second acked
+	synctest.Test(t, func(t *testing.T) {
+		disk := vfstest.NewMem()
+		syncs := 0
+		fault := &vfstest.Fault{At: -1, Trace: func(op, name string) {
+			if op != "Sync" || !strings.HasSuffix(name, ".pack") {
+				return
+			}
+			if syncs++; syncs == 2 { // behind that of the commit: the seal's
+				time.Sleep(time.Minute)
+			}
+		}}
+		s := openDamaged(t, vfstest.WithFault(disk, fault))
+		commit(t, s, "a", small)
+		second = commit(t, s, "b", small) // found in the pack that is being sealed
+		left = disk.AfterCrash(nil)
+		s.waitSealed()
+		if syncs != 2 {
+			t.Errorf("%d syncs of packs, want one for the commit and one for the seal", syncs)
+		}
+	})
+	edit(t, left, layout.SegmentName(1), flip(frameOffsets(t, left, 1)[1]+40))
 	verify(t, left, []acked{second}, 1)
 }
 
