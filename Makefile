@@ -188,7 +188,7 @@ house: ## the counts that keep the code readable: lines, exported identifiers, l
 
 .PHONY: mutants
 mutants: ## break the code in the places that count, one at a time: a test must fail each time, half an hour; ONLY='^prune'
-	nice go run ./internal/mutants -only '$(ONLY)'
+	nice go run ./internal/mutants -only '$(ONLY)' $(if $(JOBS),-jobs $(JOBS))
 
 .PHONY: cost
 cost: ## sizes, start time beside a hello in Go, and what a first command from the sources costs, one table; FIRST=no without that

@@ -222,3 +222,43 @@ func TestApply(t *testing.T) {
 		}
 	}
 }
+
+// What is remembered is of mutants that there are.
+func TestKillers(t *testing.T) {
+	list, err := readList(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	killers, err := readKillers(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range list {
+		delete(killers, m.name)
+	}
+	for name := range killers {
+		t.Errorf("%s: %s is no mutant: delete its line", killersName, name)
+	}
+}
+
+func TestRunOf(t *testing.T) {
+	for _, c := range []struct{ args, name, want string }{
+		{"", "TestA", "-run ^TestA$"},
+		{"-run A|B", "TestA/some.case", `-run ^TestA$/^some\.case$`},
+		{"-skip Faults -every -run Many", "TestMany", "-every -run ^TestMany$"},
+	} {
+		got := runOf(testRun{"./a", c.args}, c.name)
+		if want := (testRun{"./a", c.want}); got != want {
+			t.Errorf("runOf(%q, %s) = %v, want %v", c.args, c.name, got, want)
+		}
+	}
+	dir := t.TempDir()
+	want := map[string]testRun{"m": {"./a", "-every -run ^TestMany$"}, "n": {"./b", "-run ^TestA$/^b$"}}
+	os.MkdirAll(filepath.Join(dir, filepath.Dir(killersName)), 0o755)
+	if err := writeKillers(dir, want); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := readKillers(dir); err != nil || !maps.Equal(got, want) {
+		t.Errorf("read %v, %v, want %v", got, err, want)
+	}
+}
