@@ -362,6 +362,7 @@ func isChunked(s *Store, id store.ID) bool {
 
 // What is forgotten is in no compacted group any more, and its neighbours are.
 func TestForgetCompact(t *testing.T) {
+	testseed.Sequential(t)
 	h := newCompactHistory(t, 10)
 	secret := []byte("the secret word is swordfish " + strings.Repeat("swordfish ", 20))
 	err := session(t.Context(), h.disk, func(s *Store) error {
@@ -545,6 +546,7 @@ func TestCompactBesideWriters(t *testing.T) {
 // What later packs have at the paths of a round is brought forward, as far as there is room, and is there
 // once in the end, also if the compaction ends between two rounds.
 func TestCompactBringsForward(t *testing.T) {
+	testseed.Sequential(t)
 	h := newCompactHistory(t, 24)
 	before := idsOf(t, openMem(t, h.disk))
 	setMinRound(t, 1)

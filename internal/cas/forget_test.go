@@ -163,6 +163,7 @@ func TestForget(t *testing.T) {
 
 // A blob that a larger one holds as a chunk cannot go alone.
 func TestForgetChunk(t *testing.T) {
+	testseed.Sequential(t)
 	lib := new(library)
 	disk := vfstest.NewMem()
 	s := openMem(t, disk)

@@ -102,6 +102,7 @@ func TestTornTail(t *testing.T) {
 // An earlier frame is damage, wherever it is hit: reported at its place, and
 // its snapshot is the only one lost. Writing goes on in a new segment.
 func TestDamagedFrame(t *testing.T) {
+	testseed.Sequential(t)
 	disk, acks, offs := journalOf(t, 3)
 	for i, off := range offs[:len(offs)-2] { // the state, and all snapshots but the last
 		for at := off; at < offs[i+1]; at++ {
@@ -381,6 +382,7 @@ func TestLostRecords(t *testing.T) {
 // A record with a changed byte comes back by a repair, be it the newest, and be
 // it that others have recorded more before: its number is not given again.
 func TestRepairFlippedRecord(t *testing.T) {
+	testseed.Sequential(t)
 	setLimits(t, never, never, 300) // two records each
 	stride := int(stride(3, 5))     // odd: with and without more
 	whole, acks, _ := journalOf(t, 5)

@@ -11,6 +11,7 @@ import (
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/cas/pack"
 	"github.com/boocode/filestore/internal/object"
+	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/store"
@@ -192,6 +193,7 @@ func TestCompactRounds(t *testing.T) {
 // It needs so much room and no more: with a quarter of the store free, all is compacted, in
 // rounds; with less it says so, and nothing is lost.
 func TestCompactRoom(t *testing.T) {
+	testseed.Sequential(t)
 	setMinRound(t, 1)
 	h := newCompactHistory(t, 24)
 	size := sizeOf(t, h.disk, "packs")

@@ -74,6 +74,7 @@ func readAll(t *testing.T, disk *vfstest.Mem, name string) []byte {
 // With the index and without, the damage is found and located, and all
 // objects but the one that is hit can be read.
 func TestDamagedPack(t *testing.T) {
+	testseed.Sequential(t)
 	withoutGroups(t)
 	disk, sealed, entries := sealedDisk(t)
 	index := strings.TrimSuffix(sealed, ".pack") + ".idx"
@@ -196,6 +197,7 @@ func TestTruncatedPack(t *testing.T) {
 // An index is derived: whatever happens to it, all objects can be read, and
 // it is there again.
 func TestDamagedIndex(t *testing.T) {
+	testseed.Sequential(t)
 	disk, sealed, entries := sealedDisk(t)
 	index := strings.TrimSuffix(sealed, ".pack") + ".idx"
 	good := readAll(t, disk, index)
@@ -405,6 +407,7 @@ func TestLargePut(t *testing.T) {
 
 // A chunk of a list is as long as some version has made one, and no longer.
 func TestChunkLimit(t *testing.T) {
+	testseed.Sequential(t)
 	for n, whole := range map[int]bool{maxChunk: true, maxChunk + 1: false} {
 		chunk := random(n, 7)
 		both := slices.Concat(chunk, small)
@@ -427,6 +430,7 @@ func TestChunkLimit(t *testing.T) {
 // A list that has the same chunk a million times is a terabyte in some kilobytes. Who wants it in memory
 // is refused.
 func TestChunkBomb(t *testing.T) {
+	testseed.Sequential(t)
 	chunk := make([]byte, 1<<20)
 	list := bytes.Repeat(appendChunkRef(nil, object.Hash(object.Blob, chunk), len(chunk)), 1<<20)
 	packed := pack.EncoderOf(uint8(object.Blob)).EncodeAll(list, nil)
@@ -680,6 +684,7 @@ func TestMissingPack(t *testing.T) {
 
 // A chunk that is gone is damage to report, not a check that failed.
 func TestMissingChunk(t *testing.T) {
+	testseed.Sequential(t)
 	setLimits(t, 1<<20, 1, never)
 	disk := vfstest.NewMem()
 	big := random(3<<20, 8)

@@ -185,6 +185,7 @@ func TestProcesses(t *testing.T) {
 // Processes are killed at any moment. What they were told is there, their
 // locks are free, and the next ones go on.
 func TestKill(t *testing.T) {
+	testseed.Sequential(t)
 	dir := t.TempDir()
 	r := rand.New(rand.NewPCG(testseed.Of(t), 0))
 	var acks []acked

@@ -105,6 +105,7 @@ func checkPruned(t *testing.T, s *Store, a acked) {
 }
 
 func TestPruneFrees(t *testing.T) {
+	testseed.Sequential(t)
 	setLimits(t, never, 1, never) // a pack for each commit
 	disk := vfstest.NewMem()
 	lib := new(library)
@@ -228,6 +229,7 @@ func TestPruneChunkLists(t *testing.T) {
 // snapshot, keeps the chunks that it has found in a pack that goes: who finds the
 // list counts on them.
 func TestPruneNewChunkList(t *testing.T) {
+	testseed.Sequential(t)
 	setLimits(t, never, 1, never) // a pack for each commit
 	disk := vfstest.NewMem()
 	lib := new(library)
@@ -369,6 +371,7 @@ func TestCommitOnPruned(t *testing.T) {
 // not. What stays is there, what goes is whole or gone, and the next prune
 // does the rest.
 func TestPruneFaults(t *testing.T) {
+	testseed.Sequential(t)
 	setLimits(t, never, 8<<10, 500)
 	step, rnd := stride(17, 29), testseed.Rand(t)
 	for _, sticky := range []bool{false, true} {

@@ -143,6 +143,7 @@ func checkRepaired(t *testing.T, s *Store, acks []acked) {
 // the first began. What is copied comes into one pack, or into many that end before the
 // copies are committed.
 func TestRepairFaults(t *testing.T) {
+	testseed.Sequential(t)
 	whole, acks, bad := hurtDisk(t)
 	lasts := func(op string) bool { return slices.Contains([]string{"Sync", "SyncDir", "Rename", "Remove"}, op) }
 	others := func(op string) bool { return !lasts(op) }
