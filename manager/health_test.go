@@ -191,6 +191,7 @@ func TestDamagedIsStoredAgain(t *testing.T) {
 // TestLostChunks: what large files have lost is stored again by the next turn, though the lists of their chunks
 // are there: where a pack is gone, or a check has found that none can read it.
 func TestLostChunks(t *testing.T) {
+	testseed.Sequential(t)
 	for _, how := range []string{"gone", "unreadable"} {
 		b := newBench(t)
 		session := func(fn func(m *FileSnapshotManager)) {

@@ -1022,6 +1022,7 @@ func holdRules(t *testing.T, seed uint64) {
 // history that it finds to be wrong.
 func TestHistories(t *testing.T) {
 	t.Parallel()
+	testseed.Sequential(t)
 	n := cmp.Or(*histories, 4)
 	first := testseed.Of(t)
 	for i := range uint64(n) {

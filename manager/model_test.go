@@ -205,6 +205,7 @@ type model struct {
 // against full copies of it, for every pair of entries.
 func TestModel(t *testing.T) {
 	t.Parallel()
+	testseed.Sequential(t)
 	first := testseed.Of(t)
 	for i := range uint64(*modelRuns) {
 		t.Run(fmt.Sprint("seed=", first+i), func(t *testing.T) {

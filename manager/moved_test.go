@@ -169,6 +169,7 @@ func movedDay(t *testing.T, dir string, m *FileSnapshotManager) (before, after f
 // the restore: theirs stays, and the user's lines are where they were, or where they were
 // to be.
 func TestMergeMovedPlaceTaken(t *testing.T) {
+	testseed.Sequential(t)
 	for at := 0; ; at++ {
 		b := newBench(t)
 		m, err := Open(t.Context(), b.dir, &Options{StoreRoot: b.stores, Session: "s"})

@@ -34,6 +34,7 @@ type coverModel struct {
 // and not at another.
 func TestRestoreCoverageModel(t *testing.T) {
 	t.Parallel()
+	testseed.Sequential(t)
 	first := testseed.Of(t)
 	for i := range uint64(*modelRuns) {
 		t.Run(fmt.Sprint("seed=", first+i), func(t *testing.T) {

@@ -85,6 +85,7 @@ type restoreModel struct {
 // crashes at random operations.
 func TestRestoreModel(t *testing.T) {
 	t.Parallel()
+	testseed.Sequential(t)
 	first := testseed.Of(t)
 	for i := range uint64(*modelRuns) {
 		t.Run(fmt.Sprint("seed=", first+i), func(t *testing.T) { restoreAtRandom(t, first+i) })

@@ -166,6 +166,7 @@ func TestCutOffTwice(t *testing.T) {
 
 // What the user has done since a restore was cut off is theirs.
 func TestFinishLeavesUsersFiles(t *testing.T) {
+	testseed.Sequential(t)
 	vfstest.NeedLinks(t)
 	cuts := 0
 	for at := int64(0); at < 160; at += 4 {

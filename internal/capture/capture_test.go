@@ -95,6 +95,7 @@ func hostileTree(t testing.TB, root string) {
 
 // TestHostileTree captures everything that tools get wrong and gets it back.
 func TestHostileTree(t *testing.T) {
+	testseed.Sequential(t)
 	root, out := t.TempDir(), filepath.Join(t.TempDir(), "out")
 	hostileTree(t, root)
 	s := openStore(t, vfstest.NewMem())
@@ -354,6 +355,7 @@ func mutate(t *testing.T, r *rand.Rand, root string, patternFiles ...string) {
 // TestLargeDirectory: one change in a large directory stores a page or a
 // few, and a snapshot of it gives the same tree as one made from scratch.
 func TestLargeDirectory(t *testing.T) {
+	testseed.Sequential(t)
 	const files = 20_000
 	root := t.TempDir()
 	for i := range files {

@@ -218,6 +218,7 @@ func (r *changingReader) Read(b []byte) (int, error) {
 // TestUnstable: a file that changes, vanishes or turns into something else
 // while it is read.
 func TestUnstable(t *testing.T) {
+	testseed.Sequential(t)
 	for _, test := range []struct {
 		name  string
 		size  int

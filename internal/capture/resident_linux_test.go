@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
 )
@@ -93,6 +94,7 @@ func TestResidentFold(t *testing.T) {
 // A watched directory below thousands of others: the path of each is made at once, and not
 // by one string for each level: that took 4 s, and 5,000 levels 20.
 func TestResidentDeep(t *testing.T) {
+	testseed.Sequential(t)
 	root := t.TempDir()
 	f, err := os.Open(root)
 	for i := 0; err == nil && i < 3000; i++ {

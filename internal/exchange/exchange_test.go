@@ -23,6 +23,7 @@ import (
 	"github.com/boocode/filestore/internal/remote"
 	"github.com/boocode/filestore/internal/remote/lines"
 	"github.com/boocode/filestore/internal/remote/remotetest"
+	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/store"
@@ -616,7 +617,7 @@ func onceEach(t *testing.T, b remote.Backend, both uint64) {
 // TestTwins pushes from two copies of one store that both go on, through a place that loses
 // answers, sends twice and late: each record of both is there once.
 func TestTwins(t *testing.T) {
-	skipRace(t)
+	testseed.Sequential(t)
 	rng := rand.New(rand.NewPCG(11, 11))
 	a, mem := newMachine(t), remotetest.NewMem()
 	if _, err := openRepo(t.Context(), mem); err != nil {

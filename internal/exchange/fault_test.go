@@ -38,7 +38,7 @@ func (m *machine) withFault(fault *vfstest.Fault, fn func(*cas.Store, *places.Lo
 // What they say is so: who was told that it was done has it done, and else it can be done again. Neither the store
 // nor the remote is damaged, and nothing is lost.
 func TestStoreFaults(t *testing.T) {
-	skipRace(t)
+	testseed.Sequential(t)
 	rng := rand.New(rand.NewPCG(3, 3))
 	a, mem := hasLeft(t)
 	pushed := mem.Objects()

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/boocode/filestore/internal/remote/remotetest"
+	"github.com/boocode/filestore/internal/testseed"
 )
 
 // This file is remotes with which somebody has meddled who can make and remove objects there, and has no key.
@@ -59,6 +60,7 @@ func TestForgedEntry(t *testing.T) {
 
 // TestDamagedFold changes a fold, and takes it away. It is named once, and is not read again for each entry in it.
 func TestDamagedFold(t *testing.T) {
+	testseed.Sequential(t)
 	a, mem := newMachine(t), remotetest.NewMem()
 	const turns = 100
 	for i := range turns {

@@ -11,13 +11,14 @@ import (
 	"github.com/boocode/filestore/internal/places"
 	"github.com/boocode/filestore/internal/remote"
 	"github.com/boocode/filestore/internal/remote/remotetest"
+	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/store"
 )
 
 // TestForgetThere takes contents out of a remote that is not encrypted: no object has them then, small or large, in
 // packs or in entries, and all others are there. Another machine does not put them again.
 func TestForgetThere(t *testing.T) {
-	skipRace(t)
+	testseed.Sequential(t)
 	setSmall(t)
 	rng := rand.New(rand.NewPCG(4, 4))
 	large, other := noise(rng, 6<<18), noise(rng, 5<<18)

@@ -29,6 +29,7 @@ import (
 	"github.com/boocode/filestore/internal/remote"
 	"github.com/boocode/filestore/internal/remote/lines"
 	"github.com/boocode/filestore/internal/remote/near"
+	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/store"
 )
@@ -172,7 +173,7 @@ func TestNear(t *testing.T) {
 
 // TestNearDamaged has what is nearby be damaged in each way: clones have what was pushed, say so once, and mend it.
 func TestNearDamaged(t *testing.T) {
-	skipRace(t)
+	testseed.Sequential(t)
 	x := newNearTest(t)
 	x.clone()
 	list := x.files()
@@ -282,6 +283,7 @@ func (x *nearTest) lazy(meanwhile func(*cas.Store) error) int {
 
 // TestNearLazy has who leaves contents at the remote read them by what is nearby, also if that is damaged then.
 func TestNearLazy(t *testing.T) {
+	testseed.Sequential(t)
 	x := newNearTest(t)
 	for range 2 {
 		if n := x.lazy(func(*cas.Store) error { return nil }); n > x.packs {
@@ -385,6 +387,7 @@ func (x *nearTest) forge(s *cas.Store, fn func(record []byte) []byte) (n int) {
 // TestNearForged has somebody who has the keys put parts nearby that are rightly sealed, and are not what was put
 // there. Who reads them then has what was pushed, hears of it, and keeps nothing of what was forged.
 func TestNearForged(t *testing.T) {
+	testseed.Sequential(t)
 	header := func(record []byte) pack.Header {
 		h, err := pack.ParseHeader(record)
 		if err != nil {

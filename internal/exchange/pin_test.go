@@ -21,6 +21,7 @@ import (
 	"github.com/boocode/filestore/internal/remote"
 	"github.com/boocode/filestore/internal/remote/lines"
 	"github.com/boocode/filestore/internal/remote/remotetest"
+	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/store"
@@ -147,7 +148,7 @@ func hasLeft(t *testing.T) (*machine, *remotetest.Mem) {
 
 // TestEvictLies changes bytes of each pack of a remote: nothing is given up for it.
 func TestEvictLies(t *testing.T) {
-	skipRace(t)
+	testseed.Sequential(t)
 	a, mem := hasLeft(t)
 	objects := mem.Objects()
 	for key, b := range objects {
@@ -268,6 +269,7 @@ func (p *pausing) end() {
 // TestEvictBesidePrune has another machine prune all at each request of an eviction, and end that some requests
 // later: all that is recorded can be read.
 func TestEvictBesidePrune(t *testing.T) {
+	testseed.Sequential(t)
 	a, mem := hasLeft(t)
 	objects := mem.Objects()
 	laters, steps, every := []int{2}, []string{"announced"}, 2
@@ -307,6 +309,7 @@ func TestEvictBesidePrune(t *testing.T) {
 // TestLazyKept has another machine prune what a lazy clone has left in a remote: it stays until the clone has it,
 // or was not heard of for long.
 func TestLazyKept(t *testing.T) {
+	testseed.Sequential(t)
 	a, mem := hasLeft(t)
 	b := newMachine(t)
 	if _, err := b.lazy(mem); err != nil {
@@ -380,6 +383,7 @@ func (m *machine) pinned(change func(*pinFile)) (at pinFile) {
 
 // TestPinRenewed has a lazy clone push: what it has left there it says again once a day, and no more when it has all.
 func TestPinRenewed(t *testing.T) {
+	testseed.Sequential(t)
 	_, mem := hasLeft(t)
 	b := newMachine(t)
 	if _, err := b.lazy(mem); err != nil {
@@ -432,7 +436,7 @@ func TestPinRenewed(t *testing.T) {
 // TestFetchMoved reads what was left in a remote after it was put elsewhere there: by a prune that
 // forgets a content, by one that seals all anew, and by a repair.
 func TestFetchMoved(t *testing.T) {
-	skipRace(t)
+	testseed.Sequential(t)
 	a, mem := hasLeft(t)
 	var forgotten store.ID
 	err := a.withStore(func(s *cas.Store, loc *places.Location) error {
@@ -656,6 +660,7 @@ func TestTurnBesideFetch(t *testing.T) {
 // TestTurnAsksNothing begins a turn that is told of restores whose old contents are at a remote: it is told without
 // them, and asks nobody.
 func TestTurnAsksNothing(t *testing.T) {
+	testseed.Sequential(t)
 	rng := rand.New(rand.NewPCG(9, 9))
 	a, mem := newMachine(t), remotetest.NewMem()
 	for i := range 3 {

@@ -20,6 +20,7 @@ import (
 	"github.com/boocode/filestore/internal/remote"
 	"github.com/boocode/filestore/internal/remote/lines"
 	"github.com/boocode/filestore/internal/remote/remotetest"
+	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/store"
 )
 
@@ -50,7 +51,7 @@ func noise(rng *rand.Rand, n int) string {
 
 // TestPruneRetires takes away a session, and leaves another that has files in common with it.
 func TestPruneRetires(t *testing.T) {
-	skipRace(t)
+	testseed.Sequential(t)
 	setSmall(t)
 	rng := rand.New(rand.NewPCG(1, 2))
 	a, mem := newMachine(t), remotetest.NewMem()
@@ -435,6 +436,7 @@ func (b *killing) Stat(ctx context.Context, key string) (int64, error) {
 // TestKilledBesidePrune kills a writer behind an entry that a prune has not seen, before it asks the ledger: it puts
 // it again, whether it begins again before the prune ends or behind that, and whether it remembers its line or not.
 func TestKilledBesidePrune(t *testing.T) {
+	testseed.Sequential(t)
 	setSmall(t)
 	for _, first := range []bool{false, true} { // the entry is the first of its line
 		for _, after := range []bool{false, true} {

@@ -17,6 +17,7 @@ import (
 	"github.com/boocode/filestore/internal/remote"
 	"github.com/boocode/filestore/internal/remote/lines"
 	"github.com/boocode/filestore/internal/remote/remotetest"
+	"github.com/boocode/filestore/internal/testseed"
 )
 
 // repair has a machine repair a remote, and returns what is left.
@@ -87,14 +88,6 @@ func prunedRemote(t *testing.T, size int) (*machine, *remotetest.Mem) {
 	return a, mem
 }
 
-// skipRace skips a test under the race detector, to which each compression is milliseconds.
-func skipRace(t *testing.T) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("minutes under the race detector, which the tests of several writers cover")
-	}
-}
-
 // setSmall has entries and packs hold a quarter of what they do otherwise: a content that is stored in chunks
 // is more than goes in an entry still.
 func setSmall(t *testing.T) {
@@ -113,7 +106,7 @@ func setSizes(t *testing.T, inEntry, inPack int) {
 // TestRepairThere changes bytes of each object of a remote, and takes each away: a check names it, the store that has
 // put it mends it, and then all is there that was.
 func TestRepairThere(t *testing.T) {
-	skipRace(t)
+	testseed.Sequential(t)
 	setSizes(t, 1<<20, maxPack)
 	a, mem := prunedRemote(t, 3<<20)
 	meddle(t, a, mem, func(n int) int { return 1 + n/2 })
@@ -121,7 +114,7 @@ func TestRepairThere(t *testing.T) {
 
 // TestRepairEvery does so with a small remote, and with -bytes changes each of its bytes.
 func TestRepairEvery(t *testing.T) {
-	skipRace(t)
+	testseed.Sequential(t)
 	setSizes(t, 2<<10, 4<<10)
 	a, mem := prunedRemote(t, 6<<10)
 	meddle(t, a, mem, func(n int) int {
@@ -178,6 +171,7 @@ func meddle(t *testing.T, a *machine, mem *remotetest.Mem, every func(length int
 
 // TestRepairHere takes away each pack of a store: what was in it comes back from the remote.
 func TestRepairHere(t *testing.T) {
+	testseed.Sequential(t)
 	a, mem := hasLeft(t)
 	packs, err := filepath.Glob(filepath.Join(a.stores(), "*", "packs", "*.pack"))
 	if err != nil || len(packs) == 0 {
@@ -206,6 +200,7 @@ func TestRepairHere(t *testing.T) {
 // TestAnew makes a new key, and has a prune seal all with it that stays: nothing is there then that the
 // old one opens, and a clone has the same history.
 func TestAnew(t *testing.T) {
+	testseed.Sequential(t)
 	setSmall(t)
 	a, mem := newMachine(t), remotetest.NewMem()
 	all := &lines.Circle{Wrap: asIs}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/rollback"
@@ -34,6 +35,7 @@ var (
 // Whatever happens, each path is as it was or as it is wanted, and a second
 // try brings the rest.
 func TestFaults(t *testing.T) {
+	testseed.Sequential(t)
 	for _, cause := range []error{errors.New("some error"), syscall.ENOSPC} {
 		for _, sticky := range []bool{false, true} {
 			done := sticky && cause == syscall.ENOSPC // it comes and goes

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
@@ -62,6 +63,7 @@ func TestApplyDeep(t *testing.T) {
 
 // A thousand directories that were moved are recognised in one pass.
 func TestPlanManyMoved(t *testing.T) {
+	testseed.Sequential(t)
 	vfstest.NeedRename(t, vfs.NoReplace)
 	b := newBench(t)
 	left, wanted := make(world), make(world)

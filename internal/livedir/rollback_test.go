@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/boocode/filestore/internal/nearmiss"
+	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
@@ -61,6 +62,7 @@ func TestKinds(t *testing.T) {
 // Several names of one file are restored, each by itself: what is done to one
 // does not pass for a change of the others.
 func TestManyNames(t *testing.T) {
+	testseed.Sequential(t)
 	b := newBench(t)
 	before, after := make(world), make(world)
 	big := strings.Repeat("one file of many names\n", 1<<16)
@@ -391,6 +393,7 @@ func (b *bench) mix(rng *rand.Rand, from world, to []world) (wants []Want, wante
 // changed: clean paths become what is wanted, and all others stay. What a plan
 // says is what is done.
 func TestModel(t *testing.T) {
+	testseed.Sequential(t)
 	for seed := range uint64(400) {
 		rng := rand.New(rand.NewPCG(seed, 7))
 		b := newBench(t)
