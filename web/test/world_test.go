@@ -31,7 +31,7 @@ var snapctl = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	file := filepath.Join(dir, "snapctl")
-	build := exec.Command("go", "build", "-C", filepath.Join("..", ".."), "-o", file, "./cmd/snapctl")
+	build := exec.Command("go", "build", "-C", filepath.Join("..", ".."), "-ldflags=-s -w", "-o", file, "./cmd/snapctl")
 	out, err := build.CombinedOutput()
 	if err != nil {
 		err = fmt.Errorf("%w: %s", err, out)
