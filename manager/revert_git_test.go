@@ -19,7 +19,7 @@ import (
 )
 
 var (
-	gitCases = flag.Int("revert.cases", 20, "days of TestRevertAgreesWithGit; 400 by make histories")
+	gitCases = flag.Int("revert.cases", 10, "days of TestRevertAgreesWithGit; 400 by make histories")
 	gitShow  = flag.Bool("revert.show", false, "print each file that git decides otherwise")
 )
 

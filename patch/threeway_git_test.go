@@ -19,7 +19,7 @@ import (
 )
 
 var (
-	mergeCases   = flag.Int("merge.cases", 500, "cases of TestMergeAgreesWithGit; 8200 by make merge")
+	mergeCases   = flag.Int("merge.cases", 250, "cases of TestMergeAgreesWithGit; 8200 by make merge")
 	mergeHistory = flag.String("merge.history", "",
 		"directories in git repositories, separated by commas, whose files'"+
 			" histories are merged; default this one")

@@ -23,7 +23,7 @@ import (
 	"github.com/boocode/filestore/manager"
 )
 
-var bisectCases = flag.Int("bisect.cases", 15, "searches that TestBisectAsGit compares with git's")
+var bisectCases = flag.Int("bisect.cases", 8, "searches that TestBisectAsGit compares with git's")
 
 // aHistory is a history of random turns, in a store and in git: turn i leaves i in the file n.
 type aHistory struct {

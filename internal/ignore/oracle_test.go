@@ -208,7 +208,7 @@ func disagreements(got, want map[string]bool) []string {
 	return paths
 }
 
-var trees = flag.Int("trees", 800, "trees of TestRandomRepositories; 30,000 by make crash")
+var trees = flag.Int("trees", 400, "trees of TestRandomRepositories; 30,000 by make crash")
 
 // TestRandomRepositories compares with git on trees full of patterns and
 // names that nobody would write.

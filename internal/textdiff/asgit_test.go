@@ -19,7 +19,7 @@ import (
 )
 
 var (
-	gitPairs   = flag.Int("git.pairs", 1000, "pairs of texts of TestAsGit")
+	gitPairs   = flag.Int("git.pairs", 500, "pairs of texts of TestAsGit")
 	gitHistory = flag.String("git.history", "../..", "repository of the pairs")
 )
 
