@@ -82,6 +82,8 @@ type soak struct {
 	lanes []*lane
 	prune bool // snapctl can
 
+	remote string // "": there is none
+
 	mu     sync.Mutex // guards the rest
 	rng    *rand.Rand
 	counts map[string]int
@@ -91,7 +93,8 @@ type soak struct {
 
 // TestSoak has processes of all kinds work on one store at once: turns by the
 // library, an engine, hooks and commands, in several directories; restores of all
-// kinds, undo, redo; checks, repairs and prunes. They are killed at random. After
+// kinds, reverts, undo, redo, with edits of the user's in between; checks, repairs,
+// prunes and compactions; pushes to a remote. They are killed at random. After
 // each kill and each round all that was acknowledged and may not have been pruned
 // is there to the byte, and restores that were cut off are brought to an end.
 func TestSoak(t *testing.T) {
@@ -133,11 +136,22 @@ func soakOne(t *testing.T, seed uint64, d time.Duration, counts map[string]int) 
 		t.Log("snapctl has no prune: only captures")
 	}
 	s.must("snapshot") // on a busy machine nobody may have come to one when a check is due
+	if *soakCaptures == 0 {
+		s.remote = filepath.Join(dir, "remote")
+		if err := os.Mkdir(s.remote, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		s.must("remote", "init", s.remote)
+		s.must("remote", "add", "team", s.remote)
+	}
 	for end := time.Now().Add(d); time.Now().Before(end) && !t.Failed(); {
 		s.round(min(time.Until(end), time.Second+time.Duration(s.intN(4000))*time.Millisecond))
 	}
 	if !t.Failed() {
 		s.all()
+	}
+	if s.remote != "" && !t.Failed() {
+		s.there()
 	}
 	s.counts["snapshots acknowledged"] += len(s.acks)
 }
@@ -456,7 +470,7 @@ func (s *soak) recover(l *lane, session string, line *soakLine) {
 	if before == "" {
 		return
 	}
-	back := map[string]string{"restore": "undo", "undo": "redo", "redo": "undo"}[line.Begin]
+	back := map[string]string{"restore": "undo", "revert": "undo", "undo": "redo", "redo": "undo"}[line.Begin]
 	said, err := snapctl(back, "-y", "--force")
 	if d := same(); d != "" {
 		s.t.Errorf("%q of %s that was cut off, %s, then %s (%v: %s): %s", line.Begin, session, how, back, err, said, d)
@@ -498,6 +512,9 @@ func (s *soak) serve(ctx context.Context) {
 func (s *soak) care(ctx context.Context) {
 	all := [][]string{{"check"}, {"check", "--read-data"}, {"repair"}, {"repair", "-n"}, {"stats"}, {"du"},
 		{"compact"}}
+	if s.remote != "" {
+		all = append(all, []string{"remote", "push", "--all"}, []string{"remote", "status"}, []string{"remote", "check"})
+	}
 	s.mu.Lock()
 	if len(s.acks) > 0 { // else there may be none to list, which is an error
 		all = append(all, []string{"log", "--all", "-n", "50"}, []string{"sessions", "--all"})
@@ -508,6 +525,10 @@ func (s *soak) care(ctx context.Context) {
 	if s.prune && (*soakCaptures > 0 || s.intN(3) == 0) {
 		rule = s.retention()
 		args = rule.args
+	}
+	what := args[0]
+	if args[0] == "remote" {
+		what = strings.Join(args[:2], " ")
 	}
 	cmd := s.command(args...)
 	var stdout, stderr bytes.Buffer
@@ -540,11 +561,11 @@ func (s *soak) care(ctx context.Context) {
 		if err != nil && !over {
 			s.t.Errorf("snapctl %q beside others: %v\n%s%s", args, err, stdout.Bytes(), stderr.Bytes())
 		}
-		s.count(args[0] + " beside others")
+		s.count(what + " beside others")
 	case <-soon:
 		cmd.Process.Kill()
 		<-done
-		s.count("kills of " + args[0])
+		s.count("kills of " + what)
 	}
 	if rule != nil {
 		s.prunedBy(rule)
@@ -746,6 +767,42 @@ func (s *soak) all() {
 			s.t.Errorf("snapshot %s (%d) of %s: %v", a.Entry, a.Seq, a.session, err)
 		}
 		s.count("snapshots read at the end")
+	}
+}
+
+// there has the newest of each session that was acknowledged be in the remote, from which somebody else
+// clones it.
+func (s *soak) there() {
+	s.must("remote", "push", "--all", "--wait")
+	s.must("remote", "check", "--data")
+	newest := make(map[string]*soakedAck)
+	for _, a := range s.acks {
+		if !a.gone {
+			newest[a.session] = a
+		}
+	}
+	home := filepath.Join(s.dir, "other home")
+	for session, a := range newest {
+		dir := filepath.Join(s.dir, "clone of "+session)
+		cmd := exec.Command("snapctl", "clone", s.remote, dir, "--session", session, "--at", a.Entry)
+		cmd.Env = append(s.environ(), "HOME="+home,
+			"BOO_IDENTITY="+filepath.Join(s.dir, "home", ".config", "snapctl", "identity.age"))
+		out, err := cmd.CombinedOutput()
+		if err != nil && a.loose && bytes.Contains(out, []byte("pruned")) {
+			continue
+		}
+		if err != nil {
+			s.t.Errorf("clone of %s at %s: %v\n%s", session, a.Entry, err, out)
+			continue
+		}
+		got, err := readManifest(filepath.Join(dir, a.lane.dir))
+		if err != nil {
+			s.t.Error(err)
+		}
+		if d := got.compare(a.Manifest); d != "" {
+			s.t.Errorf("clone of %s at %s: %s", session, a.Entry, d)
+		}
+		s.count("sessions cloned from the remote")
 	}
 }
 

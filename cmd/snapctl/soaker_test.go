@@ -124,7 +124,7 @@ type soakAck struct {
 // A soakLine is what a soaker prints.
 type soakLine struct {
 	Ack   *soakAck  `json:"ack,omitempty"`
-	Begin string    `json:"begin,omitempty"` // restore, undo or redo
+	Begin string    `json:"begin,omitempty"` // restore, revert, undo or redo
 	Pre   manifest  `json:"pre,omitempty"`   // before it
 	Done  string    `json:"done,omitempty"`
 	Fail  string    `json:"fail,omitempty"`
@@ -136,6 +136,7 @@ type hand interface {
 	// turn has edit change files. The answer is nil if nothing was recorded.
 	turn(edit func() error) (*soakAck, error)
 	restore(target string, paths []string, exact bool, policy rollback.Policy) error
+	revert(target string) error
 	undo() error
 	redo() error
 }
@@ -311,7 +312,8 @@ func (s *soaker) edit() error {
 	}
 }
 
-// back restores, and perhaps takes that back, once or twice.
+// back restores or reverts, and perhaps takes that back, once or twice. The user may edit a file in between:
+// what he wrote stays.
 func (s *soaker) back() error {
 	target := s.Targets[s.rng.IntN(len(s.Targets))]
 	pre, err := readManifest(s.dir)
@@ -321,7 +323,14 @@ func (s *soaker) back() error {
 	var paths []string
 	exact, policy := false, rollback.Policy("")
 	want := func(manifest) manifest { return nil } // what there is to be then; nil: the rules of turns say it
-	switch n := s.rng.IntN(4); {
+	switch n := s.rng.IntN(6); {
+	case n > 3:
+		what := "revert " + target.Entry
+		post, err := s.step("revert", what, pre, nil, func() error { return s.hand.revert(target.Entry) })
+		if err != nil {
+			return err
+		}
+		return s.again(what, pre, post)
 	case n == 0: // a file
 		all := slices.Sorted(maps.Keys(target.Manifest.files()))
 		if len(all) == 0 {
@@ -353,13 +362,73 @@ func (s *soaker) back() error {
 	post, err := s.step("restore", what, pre, want(pre.files()), func() error {
 		return s.hand.restore(target.Entry, paths, exact, policy)
 	})
-	if err != nil || post.compare(pre) == "" || s.rng.IntN(2) == 0 {
+	if err != nil {
 		return err
 	}
-	if post, err = s.step("undo", "undo of "+what, post, pre.files(), s.hand.undo); err != nil || s.rng.IntN(2) == 0 {
-		return err
+	return s.again(what, pre, post)
+}
+
+// again takes back what has made pre to post, or not, and perhaps does it again.
+func (s *soaker) again(what string, pre, post manifest) error {
+	if post.compare(pre) == "" || s.rng.IntN(2) == 0 {
+		return nil
+	}
+	want := pre.files()
+	mine, err := "", error(nil)
+	if s.rng.IntN(3) == 0 {
+		if mine, err = s.write(pre, post); err != nil {
+			return err
+		}
+	}
+	if mine != "" {
+		want = nil // his lines come in where they can
+		if post, err = readManifest(s.dir); err != nil {
+			return err
+		}
+	}
+	post, err = s.step("undo", "undo of "+what, post, want, s.hand.undo)
+	if serr := s.stays(mine, "undo of "+what); err != nil || serr != nil || s.rng.IntN(2) == 0 {
+		return errors.Join(serr, err)
 	}
 	_, err = s.step("redo", "redo of "+what, post, nil, s.hand.redo)
+	return errors.Join(s.stays(mine, "redo of "+what), err)
+}
+
+// write adds a line to one of the files that are others than they were, as a user does, and returns it.
+func (s *soaker) write(pre, post manifest) (line string, err error) {
+	var names []string
+	for name, what := range post.files() {
+		if pre[name] != what && !strings.HasPrefix(what, "-> ") {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return "", nil
+	}
+	slices.Sort(names)
+	f, err := os.OpenFile(filepath.Join(s.dir, names[s.rng.IntN(len(names))]), os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return "", err
+	}
+	line = fmt.Sprintf("the user's %d\n", s.rng.Uint64())
+	_, err = f.WriteString(line)
+	return line, errors.Join(err, f.Close())
+}
+
+// stays requires that a file has a line of the user's still.
+func (s *soaker) stays(line, what string) error {
+	found := line == ""
+	err := filepath.WalkDir(s.dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || found || !d.Type().IsRegular() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		found = bytes.Contains(b, []byte(line))
+		return err
+	})
+	if err == nil && !found {
+		s.fail("%s: no file has the line that the user wrote: %q", what, line)
+	}
 	return err
 }
 
@@ -413,6 +482,11 @@ func (s *soaker) explain(err error) error {
 	if errors.Is(err, context.Canceled) { // as the engine says it
 		return errRefused
 	}
+	for _, nothing := range []string{"was taken back", "changed no file", "hold nothing of"} { // of a turn that is reverted
+		if strings.Contains(err.Error(), nothing) {
+			return errRefused
+		}
+	}
 	if s.Prunes && (strings.Contains(err.Error(), "pruned") || strings.Contains(err.Error(), "not found")) {
 		return errRefused
 	}
@@ -447,6 +521,11 @@ func (h *managerHand) turn(edit func() error) (*soakAck, error) {
 func (h *managerHand) restore(target string, paths []string, exact bool, policy rollback.Policy) error {
 	_, err := h.m.RestoreFiles(h.s.ctx, &manager.RestoreOptions{Target: target, Paths: paths, Exact: exact,
 		OnDirty: policy, Force: true})
+	return h.s.explain(err)
+}
+
+func (h *managerHand) revert(target string) error {
+	_, err := h.m.Revert(h.s.ctx, &manager.RevertOptions{Turns: []string{target}, Force: true})
 	return h.s.explain(err)
 }
 
@@ -488,6 +567,10 @@ func (h *clientHand) turn(edit func() error) (*soakAck, error) {
 func (h *clientHand) restore(target string, paths []string, exact bool, policy rollback.Policy) error {
 	opts := &manager.RestoreOptions{Target: target, Paths: paths, Exact: exact, OnDirty: policy, Force: true}
 	return h.s.explain(h.c.Call(h.s.ctx, "restore", opts, nil))
+}
+
+func (h *clientHand) revert(target string) error {
+	return h.s.explain(h.c.Call(h.s.ctx, "revert", &manager.RevertOptions{Turns: []string{target}, Force: true}, nil))
 }
 
 func (h *clientHand) undo() error {
@@ -544,6 +627,11 @@ func (h *cliHand) restore(target string, paths []string, exact bool, policy roll
 	if err != nil && strings.Contains(err.Error(), "no turn since") {
 		return errRefused
 	}
+	return err
+}
+
+func (h *cliHand) revert(target string) error {
+	_, err := h.snapctl("revert", "-y", "--force", target)
 	return err
 }
 
