@@ -54,7 +54,7 @@ func (a *app) cloneCommand() *cobra.Command {
 	c.Flags().StringVar(&f.cache, "cache", "", "keep packs in `DIR` for others on this machine (default $BOO_CACHE)")
 	c.Flags().StringVar(&f.base, "base", "",
 		"take files from `DIR`, which is made if it is not there; and --lazy")
-	c.Flags().StringVar(&f.at, "at", "", "restore `REV` when it is there")
+	c.Flags().StringVar(&f.at, "at", "", "have all files as they were at `REV`")
 	c.Flags().StringArrayVar(&f.only, "only", nil, "write only this `PATH` of the files, and leave the rest there")
 	c.Flags().BoolVar(&f.lazy, "lazy", false, "leave contents there that the files do not need now")
 	c.Flags().StringVar(&f.name, "name", defaultRemote, "call the remote `NAME`")
@@ -137,12 +137,13 @@ func (a *app) clone(ctx context.Context, text, dir string, f *cloneFlags) error 
 	return x.restore(ctx)
 }
 
-// restore does what --at asks for.
+// restore does what --at asks for: all files are as they were then, whoever has changed them since, as
+// nobody has worked in the directory yet.
 func (x *cloning) restore(ctx context.Context) error {
 	a := x.app
 	a.out.Flush()
-	sub := newApp([]string{"--root", x.dir, "--session", x.answer.Session, "restore", "-y", x.flags.at}, a.stdin,
-		a.stdout, a.stderr, a.getenv)
+	sub := newApp([]string{"--root", x.dir, "--session", x.answer.Session, "restore", "-y", "--exact",
+		x.flags.at}, a.stdin, a.stdout, a.stderr, a.getenv)
 	if code := sub.run(ctx); code != exitDone {
 		return &failure{code: code}
 	}

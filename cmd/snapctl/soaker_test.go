@@ -412,7 +412,7 @@ func (s *soaker) write(pre, post manifest) (line string, err error) {
 	}
 	line = fmt.Sprintf("the user's %d\n", s.rng.Uint64())
 	_, err = f.WriteString(line)
-	return line, errors.Join(err, f.Close())
+	return line, errors.Join(err, f.Close(), s.out.Encode(soakLine{Done: "edit before undo", At: time.Now()}))
 }
 
 // stays requires that a file has a line of the user's still.
@@ -474,7 +474,7 @@ func (s *soaker) explain(err error) error {
 		return errGone
 	}
 	// as a command says it: nothing was done
-	for _, stopped := range []string{"the resident engine has died", "interrupted"} {
+	for _, stopped := range []string{"the engine has died", "interrupted"} {
 		if strings.Contains(err.Error(), stopped) {
 			return errRefused
 		}
@@ -482,13 +482,18 @@ func (s *soaker) explain(err error) error {
 	if errors.Is(err, context.Canceled) { // as the engine says it
 		return errRefused
 	}
-	for _, nothing := range []string{"was taken back", "changed no file", "hold nothing of"} { // of a turn that is reverted
-		if strings.Contains(err.Error(), nothing) {
-			return errRefused
-		}
-	}
 	if s.Prunes && (strings.Contains(err.Error(), "pruned") || strings.Contains(err.Error(), "not found")) {
 		return errRefused
+	}
+	return err
+}
+
+// ofRevert tells a turn of which nothing is left to revert from what must not be.
+func ofRevert(err error) error {
+	for _, nothing := range []string{"nothing to take back", "changed nothing"} {
+		if err != nil && strings.Contains(err.Error(), nothing) {
+			return errRefused
+		}
 	}
 	return err
 }
@@ -526,7 +531,7 @@ func (h *managerHand) restore(target string, paths []string, exact bool, policy 
 
 func (h *managerHand) revert(target string) error {
 	_, err := h.m.Revert(h.s.ctx, &manager.RevertOptions{Turns: []string{target}, Force: true})
-	return h.s.explain(err)
+	return ofRevert(h.s.explain(err))
 }
 
 func (h *managerHand) undo() error {
@@ -570,7 +575,8 @@ func (h *clientHand) restore(target string, paths []string, exact bool, policy r
 }
 
 func (h *clientHand) revert(target string) error {
-	return h.s.explain(h.c.Call(h.s.ctx, "revert", &manager.RevertOptions{Turns: []string{target}, Force: true}, nil))
+	opts := &manager.RevertOptions{Turns: []string{target}, Force: true}
+	return ofRevert(h.s.explain(h.c.Call(h.s.ctx, "revert", opts, nil)))
 }
 
 func (h *clientHand) undo() error {
@@ -632,7 +638,7 @@ func (h *cliHand) restore(target string, paths []string, exact bool, policy roll
 
 func (h *cliHand) revert(target string) error {
 	_, err := h.snapctl("revert", "-y", "--force", target)
-	return err
+	return ofRevert(err)
 }
 
 func (h *cliHand) undo() error {
