@@ -142,8 +142,16 @@ func (a *app) clone(ctx context.Context, text, dir string, f *cloneFlags) error 
 func (x *cloning) restore(ctx context.Context) error {
 	a := x.app
 	a.out.Flush()
-	sub := newApp([]string{"--root", x.dir, "--session", x.answer.Session, "restore", "-y", "--exact",
-		x.flags.at}, a.stdin, a.stdout, a.stderr, a.getenv)
+	args := []string{"--root", x.dir, "--session", x.answer.Session, "restore", "-y", x.flags.at}
+	if only := newOnly(x.flags.only); len(only) == 0 {
+		args = append(args, "--exact")
+	} else {
+		args = append(args, "--")
+		for _, p := range only {
+			args = append(args, filepath.Join(x.dir, filepath.FromSlash(p)))
+		}
+	}
+	sub := newApp(args, a.stdin, a.stdout, a.stderr, a.getenv)
 	if code := sub.run(ctx); code != exitDone {
 		return &failure{code: code}
 	}

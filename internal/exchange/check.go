@@ -37,6 +37,11 @@ func Check(ctx context.Context, repo *lines.Repo, fsys vfs.FS, name string, data
 	}); err != nil {
 		return nil, err
 	}
+	// Before anything is listed: what is put meanwhile is in none of the lists.
+	put := new(state)
+	if _, err := read(fsys, name, "lines", put); err != nil {
+		return nil, err
+	}
 	ledger, _, err := repo.Refresh(ctx)
 	if err != nil { // without it nobody knows what counts
 		return c.result, c.note(err)
@@ -58,13 +63,16 @@ func Check(ctx context.Context, repo *lines.Repo, fsys vfs.FS, name string, data
 		}
 	}
 	for _, b := range c.bases { // by now all entries are known
-		if h, ok := c.hashes[key(b.dir, b.at.Line, b.at.Entry)]; !ok || h != b.at.Hash {
+		h, ok := c.hashes[key(b.dir, b.at.Line, b.at.Entry)]
+		if !ok { // or it was put behind the list of its line, before that of the other
+			_, at, _, err := repo.Entry(ctx, b.dir, lines.Position{Line: b.at.Line, Entry: b.at.Entry})
+			h, ok = at.Hash, err == nil
+		}
+		if !ok || h != b.at.Hash {
 			c.damaged(key(b.dir, b.at.Line, b.at.Entry), errors.New("it is not the entry that another line counts on"))
 		}
 	}
-	if err := c.remembered(fsys, name); err != nil {
-		return nil, err
-	}
+	c.remembered(put)
 	return c.result, c.packs(data)
 }
 
@@ -175,12 +183,8 @@ func lastUnread(repo *lines.Repo, tip lines.Tip, n uint64) uint64 {
 }
 
 // remembered finds entries that the store has put or seen, and that are gone.
-func (c *checking) remembered(fsys vfs.FS, name string) error {
-	st := new(state)
-	if _, err := read(fsys, name, "lines", st); err != nil {
-		return err
-	}
-	for _, p := range st.Lines {
+func (c *checking) remembered(put *state) {
+	for _, p := range put.Lines {
 		if p.Next == 0 || len(p.Line) != 16 {
 			continue
 		}
@@ -195,7 +199,6 @@ func (c *checking) remembered(fsys vfs.FS, name string) error {
 			c.damaged(k, errors.New("it is another than this store has put there"))
 		}
 	}
-	return nil
 }
 
 func (c *checking) isDamaged(key string) bool {

@@ -63,6 +63,28 @@ func (m *machine) damageThere(b remote.Backend) (keys []string) {
 	return keys
 }
 
+// TestCheckBesidePush has the machine go on with its session, begin another and push both, at each request of a
+// check in turn: what is put meanwhile is not missing.
+func TestCheckBesidePush(t *testing.T) {
+	a, mem := newMachine(t), remotetest.NewMem()
+	a.turn("s1", "", func() { a.write("f", "first") })
+	a.mustPush(mem)
+	objects := mem.Objects()
+	for at, pushed := 1, true; pushed; at++ {
+		m, there := a.copyOf(), memOf(t, objects)
+		pushed = false
+		b := &meddling{Backend: there, at: at, begin: func() {
+			pushed = true
+			m.turn("s1", "", func() { m.write("f", "goes on") })
+			m.turn("s2", "", func() { m.write("f", "begins") })
+			m.mustPush(there)
+		}}
+		if keys := m.damageThere(b); len(keys) > 0 {
+			t.Errorf("a push at request %d of the check: %q are damaged", at, keys)
+		}
+	}
+}
+
 // prunedRemote returns a machine, and a remote that was pruned, in which it has put packs of so many bytes, entries
 // and what a prune has kept.
 func prunedRemote(t *testing.T, size int) (*machine, *remotetest.Mem) {
