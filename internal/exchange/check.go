@@ -31,6 +31,18 @@ type CheckResult struct {
 //
 // An error means that it could not be done, not that something was found.
 func Check(ctx context.Context, repo *lines.Repo, fsys vfs.FS, name string, data bool) (*CheckResult, error) {
+	for {
+		r, err := check(ctx, repo, fsys, name, data)
+		if err == nil && len(r.Damage) == 0 {
+			return r, nil
+		}
+		if _, changed, rerr := repo.Refresh(ctx); rerr != nil || !changed { // else it was pruned meanwhile
+			return r, err
+		}
+	}
+}
+
+func check(ctx context.Context, repo *lines.Repo, fsys vfs.FS, name string, data bool) (*CheckResult, error) {
 	c := &checking{ctx: ctx, repo: repo, result: &CheckResult{Read: data}, named: make(map[string]*lines.PackRef)}
 	if err := c.checkHeld(maps.All(heldOf(fsys, name)), func(key string) ([]byte, error) {
 		return repo.Raw(ctx, key)

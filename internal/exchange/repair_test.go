@@ -85,6 +85,26 @@ func TestCheckBesidePush(t *testing.T) {
 	}
 }
 
+// TestCheckBesidePrune has another machine prune at each request of a check in turn: what that takes away is not
+// missing.
+func TestCheckBesidePrune(t *testing.T) {
+	a, mem := hasLeft(t)
+	objects := mem.Objects()
+	for at, pruned := 1, true; pruned; at++ {
+		m, there := a.copyOf(), memOf(t, objects)
+		pruned = false
+		b := &meddling{Backend: there, at: at, begin: func() {
+			pruned = true
+			if _, err := prune(t, there, &PruneOptions{Sessions: []string{"s1"}}, nil); err != nil {
+				t.Error(err)
+			}
+		}}
+		if keys := m.damageThere(b); len(keys) > 0 {
+			t.Errorf("a prune at request %d of the check: %q are damaged", at, keys)
+		}
+	}
+}
+
 // prunedRemote returns a machine, and a remote that was pruned, in which it has put packs of so many bytes, entries
 // and what a prune has kept.
 func prunedRemote(t *testing.T, size int) (*machine, *remotetest.Mem) {
