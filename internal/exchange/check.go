@@ -32,9 +32,9 @@ type CheckResult struct {
 // An error means that it could not be done, not that something was found.
 func Check(ctx context.Context, repo *lines.Repo, fsys vfs.FS, name string, data bool) (*CheckResult, error) {
 	for {
-		r, err := check(ctx, repo, fsys, name, data)
-		if err == nil && len(r.Damage) == 0 {
-			return r, nil
+		r, ledger, err := check(ctx, repo, fsys, name, data)
+		if ledger == nil || err == nil && len(r.Damage) == 0 {
+			return r, err
 		}
 		if _, changed, rerr := repo.Refresh(ctx); rerr != nil || !changed { // else it was pruned meanwhile
 			return r, err
@@ -42,36 +42,37 @@ func Check(ctx context.Context, repo *lines.Repo, fsys vfs.FS, name string, data
 	}
 }
 
-func check(ctx context.Context, repo *lines.Repo, fsys vfs.FS, name string, data bool) (*CheckResult, error) {
+// check also returns the ledger that it goes by; nil: none could be read.
+func check(ctx context.Context, repo *lines.Repo, fsys vfs.FS, name string, data bool) (
+	r *CheckResult, ledger *lines.Ledger, err error) {
 	c := &checking{ctx: ctx, repo: repo, result: &CheckResult{Read: data}, named: make(map[string]*lines.PackRef)}
 	if err := c.checkHeld(maps.All(heldOf(fsys, name)), func(key string) ([]byte, error) {
 		return repo.Raw(ctx, key)
 	}); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	// Before anything is listed: what is put meanwhile is in none of the lists.
 	put := new(state)
 	if _, err := read(fsys, name, "lines", put); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	ledger, _, err := repo.Refresh(ctx)
-	if err != nil { // without it nobody knows what counts
-		return c.result, c.note(err)
+	if ledger, _, err = repo.Refresh(ctx); err != nil { // without it nobody knows what counts
+		return c.result, nil, c.note(err)
 	}
 	c.keeps(ledger)
 	damage, err := repo.CheckLedger(ctx)
 	if err != nil {
-		return nil, err
+		return nil, ledger, err
 	}
 	c.result.Damage = append(c.result.Damage, damage...)
 	tips, err := c.tips()
 	if err != nil {
-		return nil, err
+		return nil, ledger, err
 	}
 	c.result.Lines = len(tips)
 	for _, tip := range tips {
 		if err := c.line(tip); err != nil {
-			return nil, err
+			return nil, ledger, err
 		}
 	}
 	for _, b := range c.bases { // by now all entries are known
@@ -85,7 +86,7 @@ func check(ctx context.Context, repo *lines.Repo, fsys vfs.FS, name string, data
 		}
 	}
 	c.remembered(put)
-	return c.result, c.packs(data)
+	return c.result, ledger, c.packs(data)
 }
 
 type checking struct {
