@@ -76,12 +76,7 @@ func check(ctx context.Context, repo *lines.Repo, fsys vfs.FS, name string, data
 		}
 	}
 	for _, b := range c.bases { // by now all entries are known
-		h, ok := c.hashes[key(b.dir, b.at.Line, b.at.Entry)]
-		if !ok { // or it was put behind the list of its line, before that of the other
-			_, at, _, err := repo.Entry(ctx, b.dir, lines.Position{Line: b.at.Line, Entry: b.at.Entry})
-			h, ok = at.Hash, err == nil
-		}
-		if !ok || h != b.at.Hash {
+		if h, ok := c.hashes[key(b.dir, b.at.Line, b.at.Entry)]; !ok || h != b.at.Hash {
 			c.damaged(key(b.dir, b.at.Line, b.at.Entry), errors.New("it is not the entry that another line counts on"))
 		}
 	}

@@ -158,8 +158,11 @@ func (s *score) add(m *mutant, r result) {
 		s.bad = append(s.bad, fmt.Sprintf("%s is noticed, and the list says why it would not be: take that away",
 			m.name))
 	}
-	if delete(s.killers, m.name); r.killer != (testRun{}) {
+	switch {
+	case r.killer != (testRun{}):
 		s.killers[m.name] = r.killer
+	case r.outcome != skipped:
+		delete(s.killers, m.name)
 	}
 }
 
